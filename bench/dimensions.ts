@@ -39,19 +39,11 @@ async function measured(id: string): Promise<Dimensions[number]> {
 
 /** With those that were not run now from the last time. */
 function withSaved(run: Dimensions): Dimensions {
-  const before = savedBefore();
+  const before = saved("dimensions").dimensions;
   return Object.keys(DIMENSIONS).flatMap((name) => {
     const isIt = ({ id }: Dimensions[number]) => id === name;
     return run.find(isIt) ?? before.find(isIt) ?? [];
   });
-}
-
-function savedBefore(): Dimensions {
-  try {
-    return saved("dimensions").dimensions;
-  } catch {
-    return [];
-  }
 }
 
 const { words, save: isSaved } = benchArgs();

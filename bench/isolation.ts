@@ -16,7 +16,7 @@ import type { PhasedContender, Setup } from "./isolation/phased-contender.ts";
 import { newPost } from "./isolation/post-events.ts";
 import { type Round, report, resultsOf } from "./isolation/report.ts";
 import { benchArgs, save } from "./results.ts";
-import { inTurn } from "./rotate.ts";
+import { inTurn } from "./rounds.ts";
 
 const args = benchArgs();
 const ROUNDS = Number(args.words[0] ?? 3);

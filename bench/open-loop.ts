@@ -1,8 +1,11 @@
 /** Posts at a steady rate, whether or not earlier posts have been answered: an open loop, like real traffic. */
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Running } from "./throughput/contender.ts";
+import { corpusEvent } from "./corpus.ts";
+import { type Running, typeOf } from "./throughput/contender.ts";
+import type { Endpoints } from "./throughput/endpoints.ts";
 import type { Posts } from "./throughput/load.ts";
+import { delaysOf, quantile } from "./throughput/round.ts";
 
 export type Steady = Readonly<{
   perSecond: number;
@@ -35,6 +38,42 @@ export async function postSteadily(to: Running, { perSecond, events, event }: St
   }
   await Promise.all(posts).finally(() => agent.destroy());
   return { latencies, acceptedAt };
+}
+
+/** What events have waited for, in ms. */
+export type Delays = Readonly<{ accept: readonly number[]; arrival: readonly number[] }>;
+
+const PATIENCE_MS = 120_000;
+
+/** Events of the corpus, to all endpoints in turn. `behindMs` is how long after the last post the last of them arrived. */
+export async function delaysAt(
+  running: Running,
+  endpoints: Endpoints,
+  perSecond: number,
+  events: number,
+): Promise<Delays & Readonly<{ behindMs: number }>> {
+  endpoints.forget();
+  const event = (n: number) => ({ type: typeOf(n % endpoints.urls.length), data: corpusEvent(n).data });
+  const { latencies, acceptedAt } = await postSteadily(running, { perSecond, events, event });
+  const postedAt = performance.now();
+  await endpoints.arrived(events, PATIENCE_MS);
+  const behindMs = Math.max(0, Math.max(...endpoints.arrivals.values()) - postedAt);
+  return { accept: latencies, arrival: delaysOf(endpoints.arrivals, acceptedAt), behindMs };
+}
+
+/** Of each round its own quantiles, and of those the middle one: one stall of the machine spoils one round. */
+export function middleOf(rounds: readonly Delays[]) {
+  const middle = (what: keyof Delays, q: number) =>
+    quantile(
+      rounds.map((delays) => quantile(delays[what], q)),
+      0.5,
+    );
+  return {
+    acceptP50Ms: middle("accept", 0.5),
+    acceptP99Ms: middle("accept", 0.99),
+    arrivalP50Ms: middle("arrival", 0.5),
+    arrivalP99Ms: middle("arrival", 0.99),
+  };
 }
 
 const TRIES = 4;

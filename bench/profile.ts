@@ -12,7 +12,7 @@ import { type Stack, sharesOf } from "./profile/costs.ts";
 import { missingPerf, recorded } from "./profile/perf.ts";
 import { profileTable } from "./profile/report.ts";
 import { benchArgs, type ProfileResults, save } from "./results.ts";
-import { inTurn } from "./rotate.ts";
+import { inTurn } from "./rounds.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";

@@ -247,7 +247,8 @@ export function saved<B extends Bench>(bench: B): Saved<B> {
   return JSON.parse(readFileSync(fileOf(bench), "utf8")) as Saved<B>;
 }
 
-const SCRIPTS = {
+/** The script of each bench. */
+const SCRIPTS: Readonly<Record<Bench, string>> = {
   cost: "bench:cost",
   sparse: "bench:sparse",
   growth: "bench:growth",
@@ -261,7 +262,9 @@ const SCRIPTS = {
   shared: "bench:storm",
   kills: "test:kill",
   peers: "bench:peers",
-} as const satisfies Record<Bench, string>;
+};
+
+export const benches = Object.keys(SCRIPTS) as Bench[];
 
 function fileOf(bench: Bench): string {
   return `${PLACE}/${bench}.json`;

@@ -17,18 +17,11 @@ import { contenders, presetsBehindTheGate } from "./storm/contenders.ts";
 import { policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
-import {
-  contentionTable,
-  goalTable,
-  reportOf,
-  resultsOf,
-  section,
-  sharedTable,
-  wideText,
-} from "./storm/report.ts";
+import { contentionTable, goalTable, reportOf, resultsOf, section, wideText } from "./storm/report.ts";
 import { isBeside, playAll, type Section } from "./storm/runs.ts";
 import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
 import { sharedReceivers } from "./storm/shared-receiver.ts";
+import { sharedTable } from "./storm/shared-table.ts";
 import { wideDrainOf } from "./storm/wide-drain.ts";
 
 const SEED = 1;

@@ -9,7 +9,8 @@ import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
 import { fixed, table } from "../markdown.ts";
 import { profileTable } from "../profile/report.ts";
-import { type Bench, type StormRow, saved } from "../results.ts";
+import { type Bench, benches, type StormRow, saved } from "../results.ts";
+import { sharedRows } from "../storm/shared-table.ts";
 import { loadTable, titleOf } from "../throughput/report.ts";
 import {
   byTrouble,
@@ -26,24 +27,8 @@ import {
 } from "./find.ts";
 import { goalsTable } from "./goals.ts";
 
-const BENCHES: readonly Bench[] = [
-  "cost",
-  "sparse",
-  "growth",
-  "dimensions",
-  "throughput",
-  "latency",
-  "distance",
-  "profile",
-  "isolation",
-  "storm",
-  "shared",
-  "kills",
-  "peers",
-];
-
 export const figures: Readonly<Record<string, () => string>> = {
-  ...Object.fromEntries(BENCHES.map((bench) => [`source-${bench}`, () => source(bench)])),
+  ...Object.fromEntries(benches.map((bench) => [`source-${bench}`, () => source(bench)])),
   goals: goalsTable,
   "troubleshooting-steps": () => steps.map((step, i) => `${i + 1}. ${step}`).join("\n"),
   "troubleshooting-reasons": remediesTable,
@@ -86,7 +71,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "storm-misjudged": () => fixed(stormGoal("misjudged").value, 2),
   "storm-weak": () => fixed(oursIn("weak").peak, 2),
   "storm-429": () => fixed(oursIn("429").peak, 2),
-  "storm-shared": stormShared,
+  "storm-shared": () => table(...sharedRows(saved("shared").runs)),
   "storm-noticed-hour": () => fixed(inTheHour("Breakwater").noticedS),
   "storm-noticed-10m": () => fixed(oursIn("outage-10m").noticedS),
 
@@ -97,7 +82,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "peers-rates": peersRates,
   "peers-notes": peersNotes,
 
-  date: () => [...new Set(BENCHES.map((bench) => saved(bench).source.date))].toSorted().join(" and "),
+  date: () => [...new Set(benches.map((bench) => saved(bench).source.date))].toSorted().join(" and "),
 };
 
 function source(bench: Bench): string {
@@ -216,28 +201,6 @@ function stormHour(): string {
     fixed(lost),
   ]);
   return table(["", "peak ÷ capacity", "second outages", "wasted", "drain ÷ optimum", "lost"], rows);
-}
-
-function stormShared(): string {
-  const runs = saved("shared").runs;
-  const row = (what: string, read: (run: (typeof runs)[number]) => string) => [what, ...runs.map(read)];
-  const quantiles = (of: "others" | "undisturbed") =>
-    row(
-      of === "others" ? "other hosts, p50 and p99 (s)" : "the same without the outage",
-      (run) => `${fixed(run[of].p50Ms / 1000, 2)}, ${fixed(run[of].p99Ms / 1000, 2)}`,
-    );
-  return table(
-    ["", ...runs.map(({ name }) => name)],
-    [
-      row("fullest second after the recovery ÷ capacity", ({ peak }) => fixed(peak, 2)),
-      row("second outages", ({ secondOutages }) => fixed(secondOutages)),
-      row("attempts wasted", ({ wasted }) => fixed(wasted)),
-      row("time to drain ÷ optimum", ({ drain }) => fixed(drain, 2)),
-      row("fairness half-way (Jain's index)", ({ fairness }) => fixed(fairness, 2)),
-      quantiles("others"),
-      quantiles("undisturbed"),
-    ],
-  );
 }
 
 function stormReadme(): string {

@@ -5,11 +5,12 @@
 
 import type { RetrySpec } from "../../src/core/retry/policy.ts";
 import { presets } from "../../src/core/retry/presets.ts";
+import { fixed } from "../markdown.ts";
 import { type Outcome, outcomeRun } from "./compare.ts";
 import { behindTheGate } from "./contenders.ts";
 import type { Section } from "./runs.ts";
 import { erratic, outageOfAnHour, quiet, refused, type Scenario, WEEKENDS, weekend } from "./scenarios.ts";
-import { alignedTable, duration, grouped } from "./table.ts";
+import { alignedTable, duration } from "./table.ts";
 
 type Variant = Readonly<{ name: string; retry: RetrySpec }>;
 
@@ -105,15 +106,13 @@ export function policySection({ title, says, outcomes }: PolicyFigures): string[
   const rows = outcomes.map(({ scenario, variant, deliveries, figures, ...recovered }) => [
     scenario,
     variant,
-    grouped(deliveries),
-    grouped(figures.wasted),
+    fixed(deliveries),
+    fixed(figures.wasted),
     duration(figures.noticedS ?? 0),
     duration(recovered.recoveredP50S),
     duration(recovered.recoveredMostS),
     figures.peak.toFixed(2),
-    figures.pending > 0
-      ? `${grouped(figures.lost)} (+${grouped(figures.pending)} open)`
-      : grouped(figures.lost),
+    figures.pending > 0 ? `${fixed(figures.lost)} (+${fixed(figures.pending)} open)` : fixed(figures.lost),
   ]);
   const head = [
     "",

@@ -1,17 +1,13 @@
 /** The figures file: every table with what it counts, generated, the same bytes for the same seed. */
-import {
-  othersRatio,
-  type SharedReceiver,
-  type SharedResults,
-  type StormResults,
-  type StormRow,
-} from "../results.ts";
+import { fixed } from "../markdown.ts";
+import type { SharedResults, StormResults, StormRow } from "../results.ts";
 import type { Contention } from "./aws.ts";
 import { type Comparison, type Result, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
-import { alignedTable, duration, figureTable, grouped } from "./table.ts";
+import { sharedTable } from "./shared-table.ts";
+import { alignedTable, duration, figureTable } from "./table.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
 export type Report = Readonly<{
@@ -119,37 +115,15 @@ function subsection(comparison: Comparison): string[] {
 }
 
 export function wideText({ deliveries, sustained, seconds, rampS }: WideDrain): string {
-  const rate = `${grouped(Math.round(sustained))} a second over the middle half`;
-  return `100 at once, 100 ms each, so 1,000 a second at best: ${grouped(deliveries)} deliveries in ${seconds} s, ${rate}, 80 % of the ideal ${duration(rampS)} after the first request.`;
-}
-
-function shownQuantiles({ p50Ms, p99Ms }: SharedReceiver["others"]): string {
-  return `${(p50Ms / 1000).toFixed(2)}, ${(p99Ms / 1000).toFixed(2)}`;
-}
-
-export function sharedTable(runs: SharedResults["runs"]): string {
-  const row = (name: string, of: (figures: SharedReceiver) => string) => [name, ...runs.map(of)];
-  return alignedTable(
-    ["", ...runs.map(({ name: title }) => title)],
-    [
-      row("fullest second after the recovery ÷ capacity", ({ peak }) => peak.toFixed(2)),
-      row("second outages", ({ secondOutages }) => grouped(secondOutages)),
-      row("attempts wasted", ({ wasted }) => grouped(wasted)),
-      row("time to drain ÷ optimum", ({ drain }) => drain.toFixed(2)),
-      row("fairness half-way (Jain's index)", ({ fairness }) => fairness.toFixed(2)),
-      row("other hosts, p50 and p99 (s)", ({ others }) => shownQuantiles(others)),
-      row("the same without the outage", ({ undisturbed }) => shownQuantiles(undisturbed)),
-      row("larger ratio of the two", (figures) => othersRatio(figures).toFixed(2)),
-      row("lost", ({ lost }) => grouped(lost)),
-    ],
-  );
+  const rate = `${fixed(sustained)} a second over the middle half`;
+  return `100 at once, 100 ms each, so 1,000 a second at best: ${fixed(deliveries)} deliveries in ${seconds} s, ${rate}, 80 % of the ideal ${duration(rampS)} after the first request.`;
 }
 
 export function contentionTable(contention: readonly Contention[]): string {
   const rows = contention.map(({ clients, jitter, calls, ms }) => [
     String(jitter),
-    grouped(clients),
-    grouped(Math.round(calls)),
+    fixed(clients),
+    fixed(calls),
     duration(ms / 1000),
   ]);
   return alignedTable(["jitter", "clients", "calls", "time"], rows);

@@ -1,5 +1,6 @@
 /** Figures as an aligned table, for a terminal and for Markdown alike. */
 import type { Figures } from "../../src/simulator/figures.ts";
+import { fixed } from "../markdown.ts";
 
 export type Row = Readonly<{ name: string; figures: Figures }>;
 
@@ -32,19 +33,15 @@ function cellsOf({ name, figures }: Row): string[] {
   const { peak, secondOutages, wasted, drain, noticedS, p50S, p99S, lost, pending } = figures;
   return [
     name,
-    peak.toFixed(2),
-    grouped(secondOutages),
-    grouped(wasted),
-    drain === undefined ? "–" : drain.toFixed(2),
+    fixed(peak, 2),
+    fixed(secondOutages),
+    fixed(wasted),
+    fixed(drain, 2),
     noticedS === undefined ? "–" : duration(noticedS),
     duration(p50S),
     duration(p99S),
-    pending > 0 ? `${grouped(lost)} (+${grouped(pending)} open)` : grouped(lost),
+    pending > 0 ? `${fixed(lost)} (+${fixed(pending)} open)` : fixed(lost),
   ];
-}
-
-export function grouped(n: number): string {
-  return n.toLocaleString("en");
 }
 
 /** Two figures and a unit. */

@@ -1,7 +1,7 @@
 /** The contenders on Workers: Breakwater itself, and the least that any Worker could do. */
 import { readFileSync } from "node:fs";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
-import { type Contender, KEY, PER_ENDPOINT, SECRET, typeOf } from "./contender.ts";
+import { type Contender, KEY, PER_ENDPOINT, type Running, SECRET, typeOf } from "./contender.ts";
 import { startChild } from "./processes.ts";
 
 const UNLIMITED_PER_SECOND = 10_000;
@@ -12,32 +12,25 @@ export const breakwater: Contender = {
   name: "Breakwater",
   settings: runtime,
   missing: () => undefined,
-  start: async (endpoints) => {
-    const [url, host] = await startChild<string>("./breakwater-host.ts", []);
-    await createDestinations(apiClient(url, KEY), endpoints);
-    return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
-  },
+  start: (endpoints) => startedWith(endpoints),
 };
 
 /** Breakwater whose calls to D1 and to objects wait so long (bench/distance/worker.ts). */
 export function breakwaterAt(distanceMs: number): Contender {
-  return {
-    ...breakwater,
-    start: async (endpoints) => {
-      const vars = { DISTANCE_MS: String(distanceMs) };
-      const [url, host] = await startChild<string>("./breakwater-host.ts", [
-        "bench/distance/worker.ts",
-        vars,
-      ]);
-      await createDestinations(apiClient(url, KEY), endpoints);
-      return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
-    },
-  };
+  const host = ["bench/distance/worker.ts", { DISTANCE_MS: String(distanceMs) }];
+  return { ...breakwater, start: (endpoints) => startedWith(endpoints, ...host) };
+}
+
+async function startedWith(endpoints: readonly string[], ...given: readonly unknown[]): Promise<Running> {
+  const [url, host] = await startChild<string>("./breakwater-host.ts", given);
+  await createDestinations(apiClient(url, KEY), endpoints);
+  return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
 }
 
 /** No competitor: it shows how much of Breakwater's figures is the simulator's. */
 export const bareWorker: Contender = {
   name: "A bare Worker",
+  isUnsigned: true,
   settings: `${runtime}; store, queue, send, note the end, and nothing else`,
   missing: () => undefined,
   start: async (endpoints) => {

@@ -7,6 +7,8 @@ export type Contender = Readonly<{
   name: string;
   /** Versions and settings that a reader needs to judge the figures. */
   settings: string;
+  /** It sends without a signature. */
+  isUnsigned?: boolean;
   /** Why it cannot run on this machine; undefined when it can. */
   missing: () => string | undefined;
   /** Starts it, with an endpoint for each type of event: `bench.0` goes to the first, and so on. */

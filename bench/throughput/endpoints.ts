@@ -1,6 +1,7 @@
-/** The receivers of the benchmark: they answer 204 at once and remember when each event came first. */
+/** The receivers of the benchmark: they remember when each event came first, and answer 204 at once unless told otherwise. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 
 export type Endpoints = Readonly<{
   urls: readonly string[];
@@ -17,19 +18,25 @@ export type Endpoints = Readonly<{
 /** How senders elsewhere reach the receivers: by this address, which leads to this port. */
 export type Outside = Readonly<{ url: string; port: number }>;
 
-/** Without an address for others they listen on a free port, for this machine alone. */
-export async function openEndpoints(count: number, outside?: Outside): Promise<Endpoints> {
+/**
+ * Without an address for others they listen on a free port, for this machine alone.
+ * @param statusOf how an endpoint answers, in its time
+ */
+export async function openEndpoints(
+  count: number,
+  outside?: Outside,
+  statusOf: (endpoint: number) => number | Promise<number> = () => 204,
+): Promise<Endpoints> {
   const arrivals = new Map<number, number>();
   let unsigned = 0;
   let awaited: { events: number; done: () => void } | undefined;
   const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
+    const body = await text(request).catch(() => "");
     if (!Object.keys(request.headers).some((name) => name.endsWith("-signature"))) unsigned += 1;
-    const number = Number(/"number":(\d+)/.exec(Buffer.concat(chunks).toString())?.[1]);
+    const number = Number(/"number":(\d+)/.exec(body)?.[1]);
     if (!arrivals.has(number)) arrivals.set(number, performance.now());
-    response.writeHead(204).end();
     if (awaited && arrivals.size >= awaited.events) awaited.done();
+    response.writeHead(await statusOf(Number(request.url?.split("/").at(-1)))).end();
   });
   server.keepAliveTimeout = 60_000;
   const host = outside ? "0.0.0.0" : "127.0.0.1";
