@@ -19,44 +19,9 @@ export function corpusEvent(number: number): CorpusEvent {
 type Maker = ReturnType<typeof makerOf>;
 type Kind = (make: Maker) => CorpusEvent;
 
-const FIRST = [
-  "Ada",
-  "Björn",
-  "Chidi",
-  "Dolores",
-  "Emre",
-  "Fatima",
-  "Grace",
-  "Hiro",
-  "Ines",
-  "Jonas",
-  "Kwame",
-  "Lena",
-];
-const LAST = [
-  "Almeida",
-  "Becker",
-  "Costa",
-  "Dvořák",
-  "Eriksen",
-  "Fischer",
-  "García",
-  "Haddad",
-  "Ivanova",
-  "Jensen",
-];
-const CITIES = [
-  "Berlin",
-  "Porto",
-  "Lagos",
-  "Kyoto",
-  "Toronto",
-  "Gdańsk",
-  "Lyon",
-  "Bristol",
-  "Austin",
-  "Pune",
-];
+const FIRST = "Ada Björn Chidi Dolores Emre Fatima Grace Hiro Ines Jonas Kwame Lena".split(" ");
+const LAST = "Almeida Becker Costa Dvořák Eriksen Fischer García Haddad Ivanova Jensen".split(" ");
+const CITIES = "Berlin Porto Lagos Kyoto Toronto Gdańsk Lyon Bristol Austin Pune".split(" ");
 const GOODS = [
   "Espresso cups, set of 4",
   "Walnut desk lamp",
@@ -64,19 +29,7 @@ const GOODS = [
   "Enamel stock pot",
   "Wool throw",
 ];
-const WORDS = [
-  "fix",
-  "retry",
-  "queue",
-  "limit",
-  "header",
-  "parser",
-  "docs",
-  "test",
-  "cache",
-  "timeout",
-  "index",
-];
+const WORDS = "fix retry queue limit header parser docs test cache timeout index".split(" ");
 
 function makerOf(random: Random) {
   const whole = (below: number) => Math.floor(random() * below);
