@@ -21,9 +21,10 @@ const ROUNDS = Number(args.words[0] ?? 3);
 const RATES = [10, 50, 200];
 const SECONDS = 10;
 
+const contenders = [breakwater, bullmqAlone];
 const endpoints = await openEndpoints(1);
 const measured: { contender: Contender; rate: number; delays: Delays }[] = [];
-await playRounds([breakwater, bullmqAlone], endpoints.urls, ROUNDS, async (contender, running, round) => {
+await playRounds(contenders, endpoints.urls, ROUNDS, async (contender, running, round) => {
   for (const rate of RATES) {
     const delays = await delaysAt(running, endpoints, rate, rate * SECONDS);
     if (round > 0) measured.push({ contender, rate, delays });
@@ -32,15 +33,15 @@ await playRounds([breakwater, bullmqAlone], endpoints.urls, ROUNDS, async (conte
   }
 });
 
-const contenders = [...new Set(measured.map(({ contender }) => contender))];
+const ran = contenders.filter((one) => measured.some(({ contender }) => contender === one));
 const rows = RATES.flatMap((perSecond) =>
-  contenders.map((one) => {
+  ran.map((one) => {
     const own = measured.filter(({ contender, rate }) => contender === one && rate === perSecond);
     return { perSecond, name: one.name, ...middleOf(own.map(({ delays }) => delays)) };
   }),
 );
 const results = { rounds: ROUNDS, rows };
-const settings = contenders.map(({ name, settings }) => `- ${name}: ${settings}`);
+const settings = ran.map(({ name, settings }) => `- ${name}: ${settings}`);
 const title = `${SECONDS} s at each rate, one by one, open loop, the middle one of ${ROUNDS} rounds`;
 console.log(`\n${[title, latencyTable(results), [machine(), "", ...settings].join("\n")].join("\n\n")}`);
 if (args.save) save("latency", results);
