@@ -1,18 +1,8 @@
 /** Calls to the inbox of a polled destination, which its gate keeps. Undefined where the gate cannot be reached. */
-import type { InboxPosition } from "../core/inbox.ts";
 import type { Services } from "../services.ts";
 import { callObject } from "./client.ts";
 import type { DestinationGate } from "./durable-object.ts";
-import type {
-  CommittedPage,
-  ConsumerView,
-  LagChange,
-  LateEvent,
-  NextInInbox,
-  PageClaim,
-  PageCommit,
-  PageRequest,
-} from "./inbox.ts";
+import type { CommittedPage, PageCommit } from "./inbox.ts";
 
 type InboxServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep" | "now" | "random">;
 
@@ -23,28 +13,11 @@ export async function placeInInbox(
   event: number,
   keptSince: number,
 ): Promise<void> {
-  const placed = await call(services, destination, async (gate) => {
+  const placed = await atInbox(services, destination, async (gate) => {
     await gate.placeInInbox(event, keptSince);
     return true;
   });
   if (!placed) throw new Error("The inbox cannot be reached");
-}
-
-export function nextInInbox(
-  services: InboxServices,
-  destination: string,
-  request: PageRequest,
-): Promise<NextInInbox | undefined> {
-  return call(services, destination, async (gate) => gate.nextInInbox(request));
-}
-
-/** Null where another page has been handed out meanwhile. */
-export function claimPage(
-  services: InboxServices,
-  destination: string,
-  claim: PageClaim,
-): Promise<number | null | undefined> {
-  return call(services, destination, async (gate) => gate.claimPage(claim));
 }
 
 export function commitPage(
@@ -52,7 +25,7 @@ export function commitPage(
   destination: string,
   commit: PageCommit,
 ): Promise<CommittedPage | undefined> {
-  return call(services, destination, async (gate) => gate.commitPage(commit));
+  return atInbox(services, destination, async (gate) => gate.commitPage(commit));
 }
 
 /** A request's ear at an inbox. */
@@ -67,7 +40,7 @@ export async function listenAtInbox(
   services: InboxServices,
   destination: string,
 ): Promise<InboxEar | undefined> {
-  const answer = await call(services, destination, (gate) =>
+  const answer = await atInbox(services, destination, (gate) =>
     gate.fetch("https://gate/inbox", { headers: { upgrade: "websocket" } }),
   );
   const socket = answer?.webSocket;
@@ -89,49 +62,8 @@ export async function listenAtInbox(
   };
 }
 
-/** False where the destination has too many consumers. */
-export function seekInInbox(
-  services: InboxServices,
-  destination: string,
-  consumer: string,
-  next: InboxPosition["next"],
-  since: number,
-): Promise<boolean | undefined> {
-  return call(services, destination, async (gate) => gate.seekInInbox(consumer, next, since));
-}
-
-export function lateInInbox(
-  services: InboxServices,
-  destination: string,
-  after: number,
-  since: number,
-  limit: number,
-): Promise<LateEvent[] | undefined> {
-  return call(services, destination, async (gate) => gate.lateInInbox(after, since, limit));
-}
-
-export function consumersOf(
-  services: InboxServices,
-  destination: string,
-): Promise<ConsumerView[] | undefined> {
-  return call(services, destination, async (gate) => gate.inboxConsumers());
-}
-
-/** False when the gate cannot be reached. */
-export async function noteLags(
-  services: InboxServices,
-  destination: string,
-  changes: readonly LagChange[],
-): Promise<boolean> {
-  const noted = await call(services, destination, async (gate) => {
-    await gate.noteLags(changes);
-    return true;
-  });
-  return noted === true;
-}
-
-/** A page whose answer is lost is handed out again when its visibility expires. */
-function call<T>(
+/** Calls a method of the inbox. A page whose answer is lost is handed out again when its visibility expires. */
+export function atInbox<T>(
   services: InboxServices,
   destination: string,
   method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,

@@ -7,7 +7,7 @@
  * between leaves one that the next round publishes under the same key.
  */
 import type { LagChange } from "../../gate/inbox.ts";
-import { noteLags } from "../../gate/inbox-client.ts";
+import { atInbox } from "../../gate/inbox-client.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
@@ -38,12 +38,14 @@ function stepOf({ config, now }: Services, lag: ConsumerLag): Step | undefined {
 }
 
 async function publishLags(services: Services, destination: string, steps: readonly Step[]): Promise<void> {
-  const note = (is: (step: Step) => LagChange["is"]) =>
-    noteLags(
-      services,
-      destination,
-      steps.map((step) => ({ consumer: step.lag.consumer.name, is: is(step), since: step.since })),
-    );
+  const note = (is: (step: Step) => LagChange["is"]) => {
+    const changes = steps.map((step) => ({
+      consumer: step.lag.consumer.name,
+      is: is(step),
+      since: step.since,
+    }));
+    return atInbox(services, destination, (gate) => gate.noteLags(changes).then(() => true));
+  };
   if (!(await note(({ isEnd }) => (isEnd ? "published" : "begun")))) return;
   for (const { lag, isEnd } of steps) {
     const { consumer, lagMs } = lag;

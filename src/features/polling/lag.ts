@@ -4,7 +4,7 @@
  */
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import type { ConsumerView } from "../../gate/inbox.ts";
-import { consumersOf } from "../../gate/inbox-client.ts";
+import { atInbox } from "../../gate/inbox-client.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { oldestUnread } from "../../store/inbox.ts";
@@ -28,7 +28,9 @@ export async function lagsOf(
   const open = destinations.filter(isPolled).values();
   const lane = async () => {
     for (const destination of open)
-      for (const consumer of (await consumersOf(services, destination.id)) ?? [])
+      for (const consumer of (await atInbox(services, destination.id, async (gate) =>
+        gate.inboxConsumers(),
+      )) ?? [])
         found.push({ destination, consumer });
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));

@@ -25,15 +25,7 @@ import { queueMessageOf } from "../../delivery/kinds/queue.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import { payloadOf } from "../../delivery/payload.ts";
 import type { InboxPage } from "../../gate/inbox.ts";
-import {
-  claimPage,
-  commitPage,
-  consumersOf,
-  lateInInbox,
-  listenAtInbox,
-  nextInInbox,
-  seekInInbox,
-} from "../../gate/inbox-client.ts";
+import { atInbox, commitPage, listenAtInbox } from "../../gate/inbox-client.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -145,7 +137,9 @@ export const readFromPosition = service(
       return invalidFields([{ field: "iterator", fault, expected: "the iterator of a page" }]);
     }
     const isSince = iterator === undefined && after !== undefined;
-    const late = await lateInInbox(services, id, start.late, isSince ? after : 0, limit);
+    const late = await atInbox(services, id, async (gate) =>
+      gate.lateInInbox(start.late, isSince ? after : 0, limit),
+    );
     if (late === undefined) return unavailable(UNREACHABLE);
     const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
     const read = await readInbox(services, id, { start: from, late, limit }, services.now());
@@ -192,7 +186,7 @@ export const seekPoll = service(
     const found = await polledDestination(services, principal, id);
     if (found.kind !== "ok") return found;
     const next = since === null ? [] : await nextSince(services, since);
-    const done = await seekInInbox(services, id, consumer, next, since ?? 0);
+    const done = await atInbox(services, id, async (gate) => gate.seekInInbox(consumer, next, since ?? 0));
     if (done === undefined) return unavailable(UNREACHABLE);
     return done ? ok(undefined) : tooMany(MANY_CONSUMERS);
   },
@@ -204,7 +198,7 @@ export const getConsumers = service(
   async ({ services, principal }, id: string) => {
     const found = await polledDestination(services, principal, id);
     if (found.kind !== "ok") return found;
-    const consumers = await consumersOf(services, id);
+    const consumers = await atInbox(services, id, async (gate) => gate.inboxConsumers());
     if (consumers === undefined) return unavailable(UNREACHABLE);
     const positions = consumers.map(({ position }) => position);
     const [behind, oldest] = await Promise.all([
@@ -290,7 +284,9 @@ async function nextPage(
 ): Promise<NextPage | Refused<"too_many" | "unavailable">> {
   const visibleMs = visibility_s * 1000;
   for (let round = 1; round <= ROUNDS; round++) {
-    const next = await nextInInbox(services, id, { consumer, limit, visibleMs, isAlone });
+    const next = await atInbox(services, id, async (gate) =>
+      gate.nextInInbox({ consumer, limit, visibleMs, isAlone }),
+    );
     if (next === undefined) return unavailable(UNREACHABLE);
     if (next.kind === "full") return tooMany(next.of === "pages" ? MANY_PAGES : MANY_CONSUMERS);
     if (next.kind === "page") {
@@ -306,7 +302,8 @@ async function nextPage(
     const read = await readInbox(services, id, { start, late, limit }, services.now());
     logDamaged(services, id, read);
     const { deliveries, end, isLast } = read;
-    const page = await claimPage(services, id, { consumer, start, end, count: deliveries.length, visibleMs });
+    const claim = { consumer, start, end, count: deliveries.length, visibleMs };
+    const page = await atInbox(services, id, async (gate) => gate.claimPage(claim));
     if (page === undefined) return unavailable(UNREACHABLE);
     const hasMoved = deliveries.length === 0 && !isLast && !isSamePosition(start, end);
     if (page !== null && !(hasMoved && round < ROUNDS))
