@@ -1,8 +1,7 @@
 /** What is sent to a healthy destination beside slow ones that drains serve, with one consumer of each queue. */
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { retryDelivery } from "../../src/features/deliveries/repairs.ts";
 import { deliveryId } from "../../src/ids.ts";
-import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { type VirtualWorld, virtualWorld } from "../support/virtual-world.ts";
 
 const MINUTE_MS = 60_000;
@@ -63,96 +62,5 @@ describe.each([
       expect(took).toBeLessThan(soonMs);
     }
     expect(world.broken()).toEqual([]);
-  });
-});
-
-describe("drains of one batch", () => {
-  let world: ByHand;
-  beforeEach(() => {
-    world = worldByHand();
-  });
-
-  /** So many destinations for each of which so many deliveries wait. */
-  async function waitingAt(destinations: number, events: number): Promise<string[]> {
-    const ids = Array.from({ length: destinations }, () => world.destination({ status: "paused" }));
-    for (const message of [await world.post(events)]) await world.consume(message);
-    for (const id of ids) {
-      world.edit(id, { status: "active" });
-      await world.handled("resume", ({ gates }) => gates.get(gates.idFromName(id)).resume());
-      world.script(id, { status: 204, afterMs: 20 });
-    }
-    world.gateCalls.splice(0);
-    return ids;
-  }
-
-  const stateOf = (id: string) => world.rows(id).map(({ state }) => state);
-  const firstAdmit = (id: string) =>
-    world.gateCalls.find((call) => call.method === "admit" && call.destination === id);
-
-  test("run side by side, and share connections and the sizes of leases", async () => {
-    const [hanging = "", ...others] = await waitingAt(5, 4);
-    world.script(hanging, { status: 204, afterMs: 20_000 });
-    let seen: string[][] = [];
-    world.after(600, () => {
-      seen = others.map(stateOf);
-    });
-    await world.drainTogether([hanging, ...others].map((destination) => ({ destination, drains: 1 })));
-    expect(seen).toEqual(Array(4).fill(Array(4).fill("delivered")));
-    expect(firstAdmit(hanging)?.given[0]).toMatchObject({ most: 20, connections: 1 });
-  });
-
-  test("use no more leases together than one by itself", async () => {
-    const ids = await waitingAt(5, 120);
-    await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
-    for (const id of ids) {
-      const admits = world.gateCalls.filter((call) => call.method === "admit" && call.destination === id);
-      expect(admits).toHaveLength(5);
-      expect(stateOf(id).filter((state) => state === "delivered")).toHaveLength(100);
-    }
-    expect(world.sentDrains().map(({ body }) => body)).toEqual(
-      expect.arrayContaining(ids.map((destination) => ({ destination, drains: 1 }))),
-    );
-  });
-
-  test("await a receiver for less time than one by itself does", async () => {
-    const tookMs = async (count: number) => {
-      const ids = await waitingAt(count, 1);
-      for (const id of ids) {
-        world.edit(id, { timeoutMs: 10_000 });
-        world.script(id, { status: 204, afterMs: 9_000 });
-      }
-      const from = world.now();
-      await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
-      for (const id of ids) expect(world.rows(id).map(({ reason }) => reason)).toEqual(["in_flight"]);
-      return world.now() - from;
-    };
-    expect(await tookMs(1)).toBeGreaterThan(3_000);
-    world = worldByHand();
-    expect(await tookMs(2)).toBeLessThan(1_500);
-  });
-
-  test("have a destination's connections and leases to themselves where each comes alone", async () => {
-    const [only = ""] = await waitingAt(1, 4);
-    await world.drain({ destination: only, drains: 1 });
-    expect(firstAdmit(only)?.given[0]).toMatchObject({ most: 100, connections: 5 });
-  });
-
-  test.each([
-    ["its gate suspects of a crash", { alone: true }, 1],
-    ["has come before", {}, 2],
-  ])("run one by one, after the others, where the invocation may die of one that %s", async (_, extra, attempts) => {
-    const [first = "", second = "", other = ""] = await waitingAt(3, 4);
-    const order = (destination: string) => ({ destination, drains: 1 });
-    const suspects = [first, second].map((id) => ({ ...order(id), ...extra }));
-    await world.drainTogether(attempts > 1 ? suspects : [...suspects, order(other)], { attempts });
-    const spanOf = (id: string) => {
-      const times = world.gateCalls.flatMap(({ destination, at }) => (destination === id ? at : []));
-      return [Math.min(...times), Math.max(...times)] as const;
-    };
-    const [[, end], [begin, secondEnd], [, otherEnd]] = [spanOf(first), spanOf(second), spanOf(other)];
-    expect(begin).toBeGreaterThan(end);
-    if (attempts === 1) expect(spanOf(first)[0]).toBeGreaterThan(otherEnd);
-    expect(stateOf(second)).toEqual(Array(4).fill("delivered"));
-    expect(secondEnd).toBeGreaterThan(begin);
   });
 });
