@@ -295,6 +295,7 @@ export function signatureHeaders(
 }
 
 function filled(template: string, signed: Signed): string {
+  if (!template.includes("{")) return template;
   return template.replace(/\{(id|timestamp|type)\}/g, (_, name: keyof Signed) => signed[name]);
 }
 

@@ -24,7 +24,7 @@ import { credentialsOf } from "./authorization.ts";
 import type { Connections } from "./connections.ts";
 import { admitDestination, learnedState, reportThrottled, settleDestination } from "./group.ts";
 import { plainPayload, type Sender, send } from "./http.ts";
-import type { Kind } from "./kinds/kind.ts";
+import type { ObstacleOf } from "./kinds/kind.ts";
 import { kindOf } from "./kinds/sending.ts";
 import {
   currentRow,
@@ -54,12 +54,21 @@ export async function triage(
     ? loaded
     : await (await import("./transform.ts")).withPayloads(services, loaded);
   const now = services.now();
+  const known = new Map<Destination, ObstacleOf>();
+  const check = async (destination: Destination) => {
+    const obstacleOf = (await kindOf(destination)).obstacles(destination, services.config);
+    known.set(destination, obstacleOf);
+    return obstacleOf;
+  };
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
   for (const delivery of deliveries) {
+    const { destination } = delivery;
     const ready = readinessOf(progressOf(delivery, now), sourceOf(delivery), now);
     const readiness =
-      ready.kind === "due" ? guarded(services, delivery, await kindOf(delivery.destination)) : ready;
+      ready.kind === "due"
+        ? guarded(services, delivery, known.get(destination) ?? (await check(destination)))
+        : ready;
     if (readiness.kind === "due") due.push(delivery);
     else dispositions.push(withoutAttempt(delivery, readiness, now));
   }
@@ -73,8 +82,11 @@ function isPlain({ destination, event }: LoadedDelivery): boolean {
   return !transform && !template && !isSubscription(destination) && event.version === undefined;
 }
 
-/** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
-function guarded({ config, log, now }: Services, delivery: LoadedDelivery, kind: Kind): Readiness {
+/**
+ * The target is checked whenever deliveries to it have been loaded: the rules, or the row, may have changed since the destination
+ * was created.
+ */
+function guarded({ log, now }: Services, delivery: LoadedDelivery, obstacleOf: ObstacleOf): Readiness {
   const { event, destination } = delivery;
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
@@ -83,7 +95,7 @@ function guarded({ config, log, now }: Services, delivery: LoadedDelivery, kind:
   if (result?.kind === "cancelled") return { kind: "over", state: "cancelled", reason: "transformed" };
   if (result?.kind === "fault") return { kind: "faulty" };
   const { body } = result ?? delivery.payload ?? plainPayload({ ...event, body: event.body }, destination);
-  const obstacle = kind.obstacle(destination, body, config);
+  const obstacle = obstacleOf(body);
   if (obstacle === undefined) return { kind: "due" };
   const { reason, fault } = obstacle;
   log({ what: loggedAs[reason], destination: destination.id, event: eventId(event.id), fault });

@@ -47,9 +47,13 @@ export function connections(destinations = 1, kept: "one" | "each" = "one"): Con
     return kept === "each" ? sharing - held.size : Math.min(1, sharing - 1);
   }
 
+  function mayTake(destination: string): boolean {
+    return free > 0 && (heldBy(destination) === 0 || free > keptFree());
+  }
+
   function assignNext(): void {
     const next = free > 0 ? fewestFirst() : undefined;
-    if (!next || (heldBy(next.destination) > 0 && free <= keptFree())) return;
+    if (!next || !mayTake(next.destination)) return;
     waiting.splice(waiting.indexOf(next), 1);
     take(next.destination, 1);
     next.start();
@@ -64,10 +68,12 @@ export function connections(destinations = 1, kept: "one" | "each" = "one"): Con
   }
 
   async function run<T>(destination: string, task: (free: () => void) => Promise<T>): Promise<T> {
-    await new Promise<void>((start) => {
-      waiting.push({ destination, start });
-      assignNext();
-    });
+    if (waiting.length === 0 && mayTake(destination)) take(destination, 1);
+    else
+      await new Promise<void>((start) => {
+        waiting.push({ destination, start });
+        assignNext();
+      });
     let isHeld = true;
     const giveBack = () => {
       if (!isHeld) return;

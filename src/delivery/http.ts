@@ -159,7 +159,7 @@ async function readAnswer(
 ): Promise<Answer> {
   const { status, headers } = response;
   const header = (name: string) => headers.get(name);
-  const location = header("location");
+  const location = isRedirect(status) ? header("location") : null;
   const limits = statedLimits(header, response.ok, now);
   // A success needs no explanation: its body is not read here.
   const isRead = isShown || !response.ok;
@@ -169,10 +169,10 @@ async function readAnswer(
   const excerpt = isRead ? excerptIn(chunks) : undefined;
   const isArchived = archive({ response, excerpt, chunks, rest });
   // An error of a body that nobody reads changes nothing.
-  if (!isArchived) await rest?.cancel().catch(() => {});
+  if (rest && !isArchived) await rest.cancel().catch(() => {});
   return {
     exchange: exchangeOf({ status, header, excerpt }),
-    ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets()) }),
+    ...(location !== null && { location: withoutValues(location, secrets()) }),
     ...(limits && { limits }),
     ...(isShown && { headers: shownHeaders(headers, secrets()) }),
     ...(excerpt && { excerpt: withoutValues(excerpt, secrets()) }),

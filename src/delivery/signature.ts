@@ -3,7 +3,6 @@
  * the previous secrets sign too until they expire, so that a receiver can change over at any time; in a form that has
  * room for one signature, the newest secret signs alone.
  */
-import { joined } from "../core/bundle.ts";
 import { previousSecrets } from "../core/credentials.ts";
 import {
   formsOf,
@@ -44,8 +43,9 @@ export async function signerFor(vault: Vault, destination: Signing, now: number)
   return async ({ id, type, body }, at) => {
     const signed = { id, type, timestamp: String(Math.floor(at / 1000)) };
     const signing = keys.filter(({ until }) => until > at).map(({ key }) => key);
-    const headers = await Promise.all(recipes.map((recipe) => headersFor(recipe, signed, body, signing)));
-    return Object.assign({ "webhook-id": signed.id, "webhook-timestamp": signed.timestamp }, ...headers);
+    const headers = { "webhook-id": signed.id, "webhook-timestamp": signed.timestamp };
+    for (const recipe of recipes) Object.assign(headers, await headersFor(recipe, signed, body, signing));
+    return headers;
   };
 }
 
@@ -54,18 +54,31 @@ function canSign({ hmac }: SigningKey, { takesKeyPairs }: Recipe): boolean {
 }
 
 const encoder = new TextEncoder();
+/** The most that a character of a JavaScript string takes. */
+const UTF8_BYTES = 3;
 
 async function headersFor(recipe: Recipe, signed: Signed, body: Uint8Array, keys: readonly SigningKey[]) {
-  const [before, after] = signedTexts(recipe, signed);
-  const content = joined([encoder.encode(before), body, encoder.encode(after)]);
+  const content = contentOf(signedTexts(recipe, signed), body);
   const able = keys.filter((key) => canSign(key, recipe));
   const signing = recipe.separator === undefined ? able.slice(0, 1) : able;
-  const signatures = await Promise.all(
-    signing.map(async ({ sign, hmac }) =>
-      recipe.takesKeyPairs || !hmac ? sign(content) : recipe.version + (await hmac(content, recipe.digest)),
-    ),
-  );
+  const signatures: string[] = [];
+  for (const { sign, hmac } of signing)
+    signatures.push(
+      recipe.takesKeyPairs || !hmac
+        ? await sign(content)
+        : recipe.version + (await hmac(content, recipe.digest)),
+    );
   return signatureHeaders(recipe, signed, signatures);
+}
+
+/** The body between the texts: one buffer, because each is work for the garbage collector. */
+function contentOf([before, after]: readonly [string, string], body: Uint8Array): Uint8Array<ArrayBuffer> {
+  const longest = UTF8_BYTES * (before.length + after.length) + body.byteLength;
+  const content = new Uint8Array(longest);
+  const bodyAt = encoder.encodeInto(before, content).written;
+  content.set(body, bodyAt);
+  const afterAt = bodyAt + body.byteLength;
+  return content.subarray(0, afterAt + encoder.encodeInto(after, content.subarray(afterAt)).written);
 }
 
 /** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */

@@ -113,7 +113,7 @@ export async function testRequest(
   const request = await requestFor(services, event, destination, "try");
   if ("kind" in request) return { fault: whyNot(request) };
   const kind = await kindOf(destination);
-  const obstacle = kind.obstacle(destination, request.payload.body, config);
+  const obstacle = kind.obstacles(destination, config)(request.payload.body);
   return obstacle ? { fault: obstacle.fault } : request;
 }
 

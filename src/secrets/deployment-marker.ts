@@ -17,23 +17,27 @@ type MarkerConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
  * Derived once for each configuration: that costs two operations of WebCrypto for each master key. They never become old,
  * because another key is another configuration.
  */
-const derived = new WeakMap<MarkerConfig, Promise<string[]>>();
+const derived = new WeakMap<MarkerConfig, Markers>();
 
-function markersOf(config: MarkerConfig): Promise<string[]> {
-  const markers = derived.get(config) ?? derivedKeys(config.masterKeys, "deployment", config.adminKey);
-  derived.set(config, markers);
-  return markers;
+type Markers = Readonly<{ all: Promise<string[]>; current: Promise<string> }>;
+
+function markersOf(config: MarkerConfig): Markers {
+  const known = derived.get(config);
+  if (known) return known;
+  const all = derivedKeys(config.masterKeys, "deployment", config.adminKey);
+  const made = { all, current: all.then(([current = ""]) => current) };
+  derived.set(config, made);
+  return made;
 }
 
 /** The value of the header. */
-export async function markerOf(config: MarkerConfig): Promise<string> {
-  const [current = ""] = await markersOf(config);
-  return current;
+export function markerOf(config: MarkerConfig): Promise<string> {
+  return markersOf(config).current;
 }
 
 /** Whether a request has the marker of this deployment, of any of its master keys. @param given the header's value */
 export async function isOwnMarker(config: MarkerConfig, given: string | undefined): Promise<boolean> {
   if (given === undefined) return false;
-  const markers = await markersOf(config);
+  const markers = await markersOf(config).all;
   return given.split(",").some((one) => markers.includes(one.trim()));
 }

@@ -158,6 +158,21 @@ describe("of the deliveries that a message names", () => {
     expect(eventsOf(due)).toEqual([128, 130, 131]);
     expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
   });
+
+  test("those of one destination have its target checked once, and those of another its own", async () => {
+    const parsed = vi.spyOn(URL, "parse");
+    const [destination, other] = ["https://a.example/", "https://10.0.0.1/"].map((url, i) =>
+      storedDestination({ id: `dst_${String(i).padStart(20, "0")}`, url }),
+    );
+    const deliveries = [destination, destination, other, other, destination].map((to, i) => {
+      const [delivery] = numbered(128 + i);
+      return { ...delivery, destination: to } as LoadedDelivery;
+    });
+    const { due, dispositions } = await triage(services, deliveries, () => "queue");
+    expect(eventsOf(due)).toEqual([128, 129, 132]);
+    expect(dispositions.map(({ row }) => row?.reason)).toEqual(["forbidden_target", "forbidden_target"]);
+    expect(parsed.mock.calls.map(([url]) => url)).toEqual(["https://a.example/", "https://10.0.0.1/"]);
+  });
 });
 
 function grantOf(deliveries: readonly number[], own: Partial<Grant> = {}): AdmitResult {

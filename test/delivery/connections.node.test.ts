@@ -47,6 +47,14 @@ function track(groups: number, kept: "one" | "each" = "one") {
 /** Until every promise that can go on has gone on. */
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
+test("a task has a free connection at once, and the last one only where its destination has none", () => {
+  const { startMany, runningOf } = track(2);
+  startMany("a", 4);
+  expect(runningOf("a")).toBe(4);
+  startMany("b", 1);
+  expect(runningOf("b")).toBe(1);
+});
+
 test("connections run five tasks at once and no more: the sixth of an invocation is left free", async () => {
   const { startMany, endOne, most } = track(20);
   for (let i = 0; i < 20; i++) startMany(`group ${i}`, 5);

@@ -95,7 +95,7 @@ describe("a target", () => {
 
 async function obstacleOf(url: string, body = utf8("{}"), headers: object | null = null) {
   const destination = { url, headers: null, sealedHeaders: headers } as never;
-  return (await kindOf({ url })).obstacle(destination, body, sending.services.config);
+  return (await kindOf({ url })).obstacles(destination, sending.services.config)(body);
 }
 
 describe("the fields of a target", () => {

@@ -3,7 +3,7 @@ import type { TextShape } from "../../core/shape.ts";
 import { transformedUrl } from "../../core/transform/url.ts";
 import { isSubscription } from "../../store/destination.ts";
 import { resolve, targetFault } from "../url-guard.ts";
-import { type Kind, type PreparedSend, requestInit } from "./kind.ts";
+import { type Kind, noObstacle, type ObstacleOf, type PreparedSend, requestInit } from "./kind.ts";
 
 const URL_EXPECTED = "an https URL";
 /** The largest body that MCP Events sends to a subscription. */
@@ -19,6 +19,14 @@ const url = {
   },
 } as const satisfies TextShape;
 
+const tooLargeToOccur: ObstacleOf = (body) =>
+  body.byteLength <= MOST_OCCURRENCE_BYTES
+    ? undefined
+    : {
+        reason: "too_large",
+        fault: "The event is larger than 256 KiB, the most that MCP Events sends.",
+      };
+
 export const https = {
   fields: { url },
 
@@ -29,14 +37,10 @@ export const https = {
 
   fieldsOf: (text) => ({ url: text }),
 
-  obstacle({ url, subscriber }, body, { allowPrivateDestinations, ownHosts }) {
+  obstacles({ url, subscriber }, { allowPrivateDestinations, ownHosts }) {
     const fault = targetFault(url, allowPrivateDestinations, ownHosts);
-    if (fault !== undefined) return { reason: "forbidden_target", fault };
-    if (!isSubscription({ subscriber }) || body.byteLength <= MOST_OCCURRENCE_BYTES) return undefined;
-    return {
-      reason: "too_large",
-      fault: "The event is larger than 256 KiB, the most that MCP Events sends.",
-    };
+    if (fault !== undefined) return () => ({ reason: "forbidden_target", fault });
+    return isSubscription({ subscriber }) ? tooLargeToOccur : noObstacle;
   },
 
   /** Where the deployment has a resolver, the name must lead to no private address. The query takes a connection. */

@@ -25,8 +25,8 @@ export type Kind = Readonly<{
   textOf: (fields: TargetFields) => string;
   /** The fields of a stored text, without secrets; undefined when it was edited into something else. */
   fieldsOf: (text: string) => TargetFields | undefined;
-  /** Why the body can never be delivered to the destination: its deliveries end without an attempt. */
-  obstacle: (destination: Target, body: Uint8Array, config: Config) => Obstacle | undefined;
+  /** Checks the destination, and then each body for it. */
+  obstacles: (destination: Target, config: Config) => ObstacleOf;
   /** The checks before the gate is called, and how events are posted. */
   prepare: (services: Services, shared: Connections, destination: Destination) => Promise<PreparedSend>;
 }>;
@@ -49,9 +49,14 @@ export type PreparedSend =
   /** The deliveries wait, and the sweep has a drain try again. */
   | Readonly<{ kind: "unready"; reason: RefusalReason }>;
 
+/** Why the body can never be delivered to a destination: its deliveries end without an attempt. */
+export type ObstacleOf = (body: Uint8Array) => Obstacle | undefined;
+
+export const noObstacle: ObstacleOf = () => undefined;
+
 /** A target that is stored and cannot be read: it was edited by hand. */
-export function malformed(expected: string): Obstacle {
-  return { reason: "forbidden_target", fault: `The target is malformed; expected ${expected}.` };
+export function malformed(expected: string): ObstacleOf {
+  return () => ({ reason: "forbidden_target", fault: `The target is malformed; expected ${expected}.` });
 }
 
 /** The request of kinds that are called by `fetch`. Redirects are not followed. */

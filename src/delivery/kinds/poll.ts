@@ -7,14 +7,14 @@ import { POLLED_TARGET } from "../../core/inbox.ts";
 import { placeInInbox } from "../../gate/inbox-client.ts";
 import { eventNumber } from "../../ids.ts";
 import { ExchangeFailure } from "../http.ts";
-import { type Kind, malformed, type PreparedSend, unlessAborted } from "./kind.ts";
+import { type Kind, malformed, noObstacle, type PreparedSend, unlessAborted } from "./kind.ts";
 
 export const poll = {
   fields: {},
   faults: () => [],
   textOf: () => POLLED_TARGET,
   fieldsOf: (text) => (text === POLLED_TARGET ? {} : undefined),
-  obstacle: ({ url }) => (url === POLLED_TARGET ? undefined : malformed(POLLED_TARGET)),
+  obstacles: ({ url }) => (url === POLLED_TARGET ? noObstacle : malformed(POLLED_TARGET)),
 
   async prepare(services, _shared, { id }): Promise<PreparedSend> {
     return {

@@ -111,18 +111,20 @@ export const queue = {
       : { account_id: target.accountId, queue_id: target.queueId };
   },
 
-  obstacle(destination, body) {
+  obstacles(destination) {
     if (targetOf(destination.url) === undefined)
       return malformed("queue: and a binding, or queue:account/queue");
     // Sealed values are longer than the headers' own, so that these fit too.
     const own = storedHeaders(destination).values;
     const free = FREE_BYTES - (Object.keys(own).length === 0 ? 0 : bytesInJson(own));
-    if (body.byteLength * MOST_BYTES + QUOTES_BYTES <= free) return undefined;
-    const [text] = Object.values(bodyIn(body));
-    const bytes = bytesInJson(text);
-    if (bytes <= free) return undefined;
-    const fault = `The body is ${bytes} bytes as a JSON string; a message has room for ${free}.`;
-    return { reason: "too_large", fault };
+    return (body) => {
+      if (body.byteLength * MOST_BYTES + QUOTES_BYTES <= free) return undefined;
+      const [text] = Object.values(bodyIn(body));
+      const bytes = bytesInJson(text);
+      if (bytes <= free) return undefined;
+      const fault = `The body is ${bytes} bytes as a JSON string; a message has room for ${free}.`;
+      return { reason: "too_large", fault };
+    };
   },
 
   async prepare(services, _shared, { id, url, tenant, targetToken }): Promise<PreparedSend> {

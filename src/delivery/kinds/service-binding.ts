@@ -14,6 +14,7 @@ import { bindingField, bindingOf } from "./binding.ts";
 import {
   type Kind,
   malformed,
+  noObstacle,
   type PreparedSend,
   requestInit,
   type TargetFields,
@@ -54,8 +55,8 @@ export const serviceBinding = {
     return targetOf(text);
   },
 
-  obstacle: ({ url }) =>
-    targetOf(url) === undefined ? malformed("service:, a binding and a path") : undefined,
+  obstacles: ({ url }) =>
+    targetOf(url) === undefined ? malformed("service:, a binding and a path") : noObstacle,
 
   async prepare(services, _shared, { id, url, tenant }): Promise<PreparedSend> {
     const target = targetOf(url);

@@ -122,8 +122,8 @@ async function byHttp(
   const plain = { headers: null, sealedHeaders: null, auth: null, signatureForms: null, targetToken: null };
   const target: Destination = { ...row, ...plain, url };
   const body = bodyOfText(text);
-  const { obstacle: obstacleOf } = await kindOf(target);
-  const obstacle = obstacleOf(target, body, services.config);
+  const { obstacles } = await kindOf(target);
+  const obstacle = obstacles(target, services.config)(body);
   if (obstacle) return refused(obstacle.fault);
   const prepared = await prepare(services, connections(), target);
   if (prepared.kind === "unready") return refused(`it cannot be called: ${prepared.refusal.reason}`);
