@@ -121,6 +121,13 @@ test("only the store knows plans, bits and rows, and which database has them", (
   expect(INSIDE_STORE.filter((file) => !files.includes(file))).toEqual([]);
 });
 
+test("of a feature, only its routes know HTTP", () => {
+  const wrong = imports.filter(
+    ({ from, to }) => from.startsWith("features/") && to.startsWith("http/") && !from.endsWith("routes.ts"),
+  );
+  expect(wrong.map(spell)).toEqual([]);
+});
+
 describe("an isolate loads", () => {
   const needs = Map.groupBy(
     imports.filter(({ isPackage, typeOnly, isLater }) => !isPackage && !typeOnly && !isLater),

@@ -11,7 +11,7 @@
 import { type Refused, withFieldNames } from "../core/result.ts";
 import { MAX_EVENT_BYTES, newEvent, ofOne } from "../features/events/schema.ts";
 import { postEach } from "../features/events/service.ts";
-import { idempotencyKey, strict } from "../http/parameters.ts";
+import { idempotencyKey, strict } from "../features/parameters.ts";
 import { messageToken } from "../ids.ts";
 import { eventsPauseSeconds } from "../queue-messages.ts";
 import type { Services } from "../services.ts";

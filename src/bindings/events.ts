@@ -7,16 +7,17 @@
  */
 
 import { z } from "zod";
+import { checked } from "../core/field-errors.ts";
 import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
 import { invalidFields, type Refused, summarize, withFieldNames } from "../core/result.ts";
 import { getDelivery } from "../features/deliveries/service.ts";
 import { MAX_BATCH_BYTES, MAX_EVENT_BYTES, newEvent, newEvents, ofOne } from "../features/events/schema.ts";
 import { getEvent, postEvents } from "../features/events/service.ts";
+import { idempotencyKey, strict, tenantName } from "../features/parameters.ts";
 import type { Caller } from "../features/service.ts";
-import { idempotencyKey, strict, tenantName } from "../http/parameters.ts";
-import { checked, misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
-import { overCallerLimit } from "../http/rate-limit.ts";
+import { misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
+import { overCallerLimit } from "../rate-limits.ts";
 import { misconfigurationOf, type Services, servicesOf } from "../services.ts";
 import type { BreakwaterEvents, Delivery, Result, StoredEvent } from "./client.ts";
 import { parseWithBigInts, readValue } from "./json-value.ts";

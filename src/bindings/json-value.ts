@@ -4,9 +4,10 @@
  */
 
 import type { z } from "zod";
+import { checked, fieldName } from "../core/field-errors.ts";
+import { parseExactly } from "../core/json-value.ts";
 import { type FieldError, invalidFields, type Refused } from "../core/result.ts";
-import { MAX_DEPTH, parseExactly } from "../http/json-body.ts";
-import { checked, fieldName } from "../http/problems.ts";
+import { MAX_DEPTH } from "../http/json-body.ts";
 
 /**
  * The value as the schema reads it, in the JSON that it becomes, and the bytes of that JSON; or why it is refused.

@@ -2,6 +2,7 @@
 
 declare global {
   interface JSON {
+    rawJSON(text: string): unknown;
     isRawJSON(value: unknown): boolean;
   }
 }
@@ -41,4 +42,20 @@ export function valueAt(data: unknown, keys: readonly string[]): unknown {
     value = value[key];
   }
   return value;
+}
+
+/**
+ * Sixteen digits, an exponent, a negative zero, a fraction that ends in a zero or begins with six of them: without any
+ * of these JavaScript writes a number as it was given.
+ */
+const MAY_CHANGE = /[\d.]{16}|\d[eE]|-0|\.0{6}|\.\d*0(?!\d)/;
+
+/** Parses JSON so that `JSON.stringify` writes every number as it was given. Throws as JSON.parse does. */
+export function parseExactly(text: string): unknown {
+  return MAY_CHANGE.test(text) ? JSON.parse(text, keepNumber) : JSON.parse(text);
+}
+
+function keepNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
+  if (typeof value !== "number" || context?.source === undefined) return value;
+  return String(value) === context.source ? value : JSON.rawJSON(context.source);
 }

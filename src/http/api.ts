@@ -3,11 +3,12 @@
  * other paths and methods.
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
+import { errorsOf } from "../core/field-errors.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { namesChecked } from "./path-names.ts";
-import { errorsOf, invalid, notFound, onError, problem } from "./problems.ts";
+import { invalid, notFound, onError, problem } from "./problems.ts";
 import { withinLimits } from "./rate-limit.ts";
 
 /** Where routes get their services and principals from; the platform's and API keys unless given. */

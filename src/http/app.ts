@@ -12,7 +12,7 @@ import {
   registerDestinationTest,
   registerMasterKeyRotation,
 } from "../features/destinations/routes.ts";
-import { registerTransforms } from "../features/destinations/transforms.ts";
+import { registerTransforms } from "../features/destinations/transform-routes.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
 import { registerEventVersions } from "../features/event-types/version-routes.ts";
@@ -21,7 +21,7 @@ import { registerGroups } from "../features/groups/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
 import { registerKeys } from "../features/keys/routes.ts";
 import { registerNotices } from "../features/notices/routes.ts";
-import { registerOperationalEvents } from "../features/notifications/webhooks.ts";
+import { registerOperationalEvents } from "../features/notifications/routes.ts";
 import { registerPolling } from "../features/polling/routes.ts";
 import { registerPortalLinks } from "../features/portal-links/routes.ts";
 import { registerReplayStatus, registerReplays } from "../features/replays/routes.ts";

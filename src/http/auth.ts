@@ -13,23 +13,17 @@
  */
 
 import type { MiddlewareHandler } from "hono";
-import { claimedKey, isInForce, isWorthWriting, keyToken, USE_WRITTEN_MS } from "../core/credentials.ts";
+import { claimedKey, isInForce, isWorthWriting, USE_WRITTEN_MS } from "../core/credentials.ts";
 import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
 import { type Scope, scopes } from "../core/scopes.ts";
+import { isKeyHash, keyDigest, principalOfCredentials } from "../features/keys/credentials.ts";
 import { KeyCache, type RememberedKey } from "../features/keys/key-cache.ts";
-import { type KeyCredentials, lookUpKey, writeKeyUses } from "../features/keys/sql.ts";
-import { newKeyId, randomText } from "../ids.ts";
+import { writeKeyUses } from "../features/keys/sql.ts";
+import { ANONYMOUS_REFUSAL, isOverAnonymousLimit, LimitedClients } from "../rate-limits.ts";
 import type { Services } from "../services.ts";
-
 import type { ApiEnv } from "./context.ts";
 import { answerOf, type ProblemResponse, problem } from "./problems.ts";
-import {
-  ANONYMOUS_REFUSAL,
-  clientOf,
-  isOverAnonymousLimit,
-  LimitedClients,
-  overAnonymousLimit,
-} from "./rate-limit.ts";
+import { clientOf, overAnonymousLimit } from "./rate-limit.ts";
 
 /**
  * The principal of a bearer token; undefined when the token is not a valid key, and "limited" when too many such tokens
@@ -127,8 +121,8 @@ export function byKey(): Authenticate {
   let admin: Readonly<{ key: string; digest: ArrayBuffer }> | undefined;
   return async (services, token, request) => {
     const { adminKey } = services.config;
-    if (admin?.key !== adminKey) admin = { key: adminKey, digest: await digest(adminKey) };
-    const given = await digest(token);
+    if (admin?.key !== adminKey) admin = { key: adminKey, digest: await keyDigest(adminKey) };
+    const given = await keyDigest(token);
     // Digests, because `timingSafeEqual` needs equal lengths.
     if (crypto.subtle.timingSafeEqual(given, admin.digest)) return { scopes };
     const client = request && clientOf(request);
@@ -139,9 +133,9 @@ export function byKey(): Authenticate {
     const found =
       remembered === undefined && id !== undefined ? await cache.lookUp(services, id) : remembered;
     const now = services.now();
-    if (found && isInForce(found.credentials, now) && isHash(found.credentials.hash, given)) {
+    if (found && isInForce(found.credentials, now) && isKeyHash(found.credentials.hash, given)) {
       uses.record(services, found, now);
-      return principalOf(found.credentials);
+      return principalOfCredentials(found.credentials);
     }
     if (client === undefined || !(await isOverAnonymousLimit(services, client))) return undefined;
     limited.add(client, now);
@@ -174,51 +168,4 @@ class KeyUses {
     const ids = this.#pending.splice(0);
     services.background(writeKeyUses(services.db, ids, now, now - USE_WRITTEN_MS));
   }
-}
-
-/** The principal of a stored key. Scopes that were edited into something else grant nothing. */
-function principalOf({
-  id,
-  tenant,
-  scopes: stored,
-  destination,
-  expiresAt,
-  confirm,
-}: KeyCredentials): Principal {
-  const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
-  return {
-    key: id,
-    scopes: given,
-    ...(tenant !== null && { tenant }),
-    ...(destination !== null && { destination }),
-    ...(expiresAt !== null && { expiresAt }),
-    ...(confirm !== null && { confirm: true }),
-  };
-}
-
-/** The principal of a stored key as it is now; undefined where the key is revoked, expired or unknown. */
-export async function principalOfKey({ db, now }: Services, id: string): Promise<Principal | undefined> {
-  const { key } = await lookUpKey(db, id);
-  return key && isInForce(key, now()) ? principalOf(key) : undefined;
-}
-
-const SECRET_CHARACTERS = 32;
-
-/** A new API key. `token` is shown to its owner once and not stored; `hash` is stored. */
-export async function newKey(): Promise<Readonly<{ id: string; token: string; hash: string }>> {
-  const id = newKeyId();
-  const token = keyToken(id, randomText(SECRET_CHARACTERS));
-  return { id, token, hash: new Uint8Array(await digest(token)).toHex() };
-}
-
-/** Whether the stored hash is this digest, in constant time. One that was edited into something else matches none. */
-function isHash(hash: string, digest: ArrayBuffer): boolean {
-  const [stored, right] = [encoder.encode(hash), encoder.encode(new Uint8Array(digest).toHex())];
-  return stored.byteLength === right.byteLength && crypto.subtle.timingSafeEqual(stored, right);
-}
-
-const encoder = new TextEncoder();
-
-function digest(text: string): Promise<ArrayBuffer> {
-  return crypto.subtle.digest("SHA-256", encoder.encode(text));
 }

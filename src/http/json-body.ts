@@ -10,7 +10,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
-import { isJsonObject } from "../core/json-value.ts";
+import { isJsonObject, parseExactly } from "../core/json-value.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
@@ -214,29 +214,6 @@ function placeIn(text: string, offset: number, isLine: boolean): string {
 /** The parser's message without the position, and without its quote of the text, which may contain a secret. */
 function reasonOf(message: string): string {
   return message.replace(/, (\.\.\.)?".*$/s, "").replace(/( in JSON)? at position .*$/s, "");
-}
-
-declare global {
-  interface JSON {
-    rawJSON(text: string): unknown;
-    isRawJSON(value: unknown): boolean;
-  }
-}
-
-/**
- * Sixteen digits, an exponent, a negative zero, a fraction that ends in a zero or begins with six of them: without any
- * of these JavaScript writes a number as it was given.
- */
-const MAY_CHANGE = /[\d.]{16}|\d[eE]|-0|\.0{6}|\.\d*0(?!\d)/;
-
-/** Parses JSON so that `JSON.stringify` writes every number as it was given. Throws as JSON.parse does. */
-export function parseExactly(text: string): unknown {
-  return MAY_CHANGE.test(text) ? JSON.parse(text, keepNumber) : JSON.parse(text);
-}
-
-function keepNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== "number" || context?.source === undefined) return value;
-  return String(value) === context.source ? value : JSON.rawJSON(context.source);
 }
 
 /**

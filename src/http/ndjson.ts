@@ -6,9 +6,10 @@
 
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
+import { parseExactly } from "../core/json-value.ts";
 import { type FieldError, summarize } from "../core/result.ts";
 import type { ApiEnv } from "./context.ts";
-import { parseExactly, parseJson, readAtMost, replaceBody } from "./json-body.ts";
+import { parseJson, readAtMost, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
 
 export const NDJSON = "application/x-ndjson";

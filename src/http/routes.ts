@@ -4,11 +4,31 @@ import type { MiddlewareHandler, TypedResponse } from "hono";
 import type { JSONParsed } from "hono/utils/types";
 import type { Permission } from "../core/principal.ts";
 import { isOk, mapOk, type RefusalKind, type Result } from "../core/result.ts";
+import { pageFrom } from "../features/parameters.ts";
 import { permitting } from "./auth.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
-import { jsonAnswer, pageFrom } from "./parameters.ts";
 import type { ProblemStatus } from "./problem-types.ts";
 import { answerOf, problemResponses } from "./problems.ts";
+
+/** A required JSON body; the route needs the middleware `jsonBody()`. */
+export function jsonRequest<S extends z.ZodType>(schema: S) {
+  return { required: true, content: { "application/json": { schema } } };
+}
+
+/** An optional JSON body; the route needs the middleware `jsonBody({ mayBeEmpty: true })`. */
+export function optionalJson<S extends z.ZodType>(schema: S) {
+  return { ...jsonRequest(schema), required: false };
+}
+
+/** A JSON body that may have another content type too. For the document only: once read, the body is JSON. */
+export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, schema: object, body: B): B {
+  return { ...body, content: { ...body.content, [type]: { schema } } };
+}
+
+/** A JSON response of a route. */
+export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
+  return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
+}
 
 /** The method and the path; the service's permission is required before the other middleware. */
 export function routeTo<const M extends "get" | "post" | "put" | "patch" | "delete", const P extends string>(

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { newDestination } from "../../src/features/destinations/schema.ts";
+import { eventType } from "../../src/features/parameters.ts";
 import { createApp } from "../../src/http/app.ts";
 import { documentOf } from "../../src/http/openapi/document.ts";
-import { eventType } from "../../src/http/parameters.ts";
 import { UsageError } from "../../tools/flags.ts";
 import { SvixApi } from "../../tools/import-svix/client.ts";
 import {

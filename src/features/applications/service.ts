@@ -3,9 +3,9 @@
  * their messages, and their rates limit their tenants.
  */
 import { changesBetween } from "../../core/audit.ts";
+import { checked } from "../../core/field-errors.ts";
 import type { Principal } from "../../core/principal.ts";
 import { conflict, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
-import { checked } from "../../http/problems.ts";
 import { applicationIdFor, newApplicationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import type { Services } from "../../services.ts";

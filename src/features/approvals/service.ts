@@ -4,9 +4,9 @@
  * of both again (http/mcp/approval.ts), which makes the call then.
  */
 import { conflict, missing, ok } from "../../core/result.ts";
-import { principalOfKey } from "../../http/auth.ts";
 import { newAgentActionId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
+import { principalOfKey } from "../keys/credentials.ts";
 import { visitorOfSession } from "../portal-links/visits.ts";
 import { type Caller, service } from "../service.ts";
 import {

@@ -3,9 +3,9 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { linesOf } from "../../http/ndjson.ts";
-import { pageFrom, pageOf } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
 import { answers } from "../../http/routes.ts";
+import { pageFrom, pageOf } from "../parameters.ts";
 import { auditQuery, entrySchema, exportQuery } from "./schema.ts";
 import { entryNumber, exportAuditEntries, getAuditEntries, MOST_EXPORTED } from "./service.ts";
 

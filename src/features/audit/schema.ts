@@ -1,7 +1,7 @@
 /** The audit trail as the API takes and shows it. */
 import { z } from "@hono/zod-openapi";
 import { actorKinds, auditActions } from "../../core/audit.ts";
-import { cursorParam, limitParam, strict, tenantName, timeParam } from "../../http/parameters.ts";
+import { cursorParam, limitParam, strict, tenantName, timeParam } from "../parameters.ts";
 
 const SUBJECT_EXPECTED = "expected the id of what was changed, at most 200 characters";
 

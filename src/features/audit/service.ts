@@ -2,9 +2,9 @@
 import type { Actor } from "../../core/audit.ts";
 import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { invalidFields, ok } from "../../core/result.ts";
-import { rangeErrors } from "../../http/parameters.ts";
 import { isoTime } from "../../time.ts";
 import { operatorFields } from "../destinations/fields.ts";
+import { rangeErrors } from "../parameters.ts";
 import { type Caller, service } from "../service.ts";
 import { type AuditEntryView, entrySchema } from "./schema.ts";
 import { type AuditEntry, type AuditFilter, listAuditEntries } from "./sql.ts";

@@ -12,7 +12,6 @@ import { conflict, invalidFields, missing, ok, type Result, unavailable } from "
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { attemptWaiting } from "../../delivery/message-group.ts";
 import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
-import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -33,6 +32,7 @@ import { heldAmong } from "../../store/lines.ts";
 import { hastenRetries, requeueEnded } from "../../store/requeue.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
+import { rangeErrors } from "../parameters.ts";
 import { type Call, service } from "../service.ts";
 import {
   type DeliveryJson,

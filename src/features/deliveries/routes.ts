@@ -1,11 +1,11 @@
 /** The routes of deliveries and their attempts. */
-import { createRoute } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { encodeCursor, idParam, jsonRequest, optionalJson, pageOf } from "../../http/parameters.ts";
-import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
+import { answers, jsonRequest, optionalJson, reply, routeTo } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
+import { encodeCursor, idParam, pageOf } from "../parameters.ts";
 import { getAttempt } from "./attempts.ts";
 import { getBlockedKeys, skipDelivery } from "./ordering.ts";
 import {
@@ -28,7 +28,6 @@ import {
   MOST_IDS,
   repairedDeliveries,
   repairQuery,
-  retriedDeliveries,
   tailQuery,
   waitingQuery,
 } from "./schema.ts";
@@ -179,6 +178,22 @@ const retryRoute = createRoute({
   request: { params: idParam },
   responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
 });
+
+const retriedDeliveries = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          id: z.string(),
+          delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
+          problem: problemSchema
+            .optional()
+            .describe("Why it is not sent again, as the answer about it alone would say."),
+        }),
+      )
+      .describe("For each delivery, in the order given, either `delivery` or `problem`."),
+  })
+  .openapi("DeliveryRetries");
 
 const retryManyRoute = createRoute({
   ...routeTo("post", "/v1/deliveries/retry", retryDeliveries, jsonBody()),

@@ -5,6 +5,9 @@
 import { z } from "@hono/zod-openapi";
 import { encodings, MOST_BODY_BYTES } from "../../core/archive.ts";
 import { attemptErrors, type Cause, deliveryReasons, type ShownReason } from "../../core/reasons.ts";
+import { deliveryId, eventId } from "../../ids.ts";
+import { storedStatus } from "../../store/delivery.ts";
+import { type BlockedLine, COUNTED_BEHIND } from "../../store/lines.ts";
 import {
   cursorParam,
   eventTag,
@@ -14,11 +17,7 @@ import {
   strict,
   tenantName,
   timeParam,
-} from "../../http/parameters.ts";
-import { problemSchema } from "../../http/problems.ts";
-import { deliveryId, eventId } from "../../ids.ts";
-import { storedStatus } from "../../store/delivery.ts";
-import { type BlockedLine, COUNTED_BEHIND } from "../../store/lines.ts";
+} from "../parameters.ts";
 
 export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
 
@@ -233,22 +232,6 @@ export const deliveryIds = strict({
     .max(MOST_IDS, { error: IDS_EXPECTED })
     .describe("An id that is given twice counts once."),
 }).openapi("DeliveryIds");
-
-export const retriedDeliveries = z
-  .object({
-    data: z
-      .array(
-        z.object({
-          id: z.string(),
-          delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
-          problem: problemSchema
-            .optional()
-            .describe("Why it is not sent again, as the answer about it alone would say."),
-        }),
-      )
-      .describe("For each delivery, in the order given, either `delivery` or `problem`."),
-  })
-  .openapi("DeliveryRetries");
 
 /** What can be done to many deliveries at once. */
 export const repairActions = ["retry", "cancel"] as const;

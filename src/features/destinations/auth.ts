@@ -16,10 +16,9 @@ import {
   shownAuth,
 } from "../../delivery/authorization.ts";
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.ts";
-import { strict } from "../../http/parameters.ts";
-
 import type { Vault } from "../../secrets/vault.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
+import { strict } from "../parameters.ts";
 import { headerName, headerValue } from "./headers.ts";
 
 /** Text that is sent in UTF-8, in a header or a form. */

@@ -15,9 +15,9 @@ import { conflict, invalidFields, missing, ok, unavailable } from "../../core/re
 import { zodFieldsOf } from "../../core/zod-of.ts";
 import { runCertification } from "../../delivery/certification.ts";
 import { claimTestAtGate } from "../../gate/client.ts";
-import { strict } from "../../http/parameters.ts";
 import { changeDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
+import { strict } from "../parameters.ts";
 import { service } from "../service.ts";
 import { GATE_UNREACHABLE, tooSoon, visibleDestination } from "./service.ts";
 

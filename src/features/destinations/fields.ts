@@ -29,7 +29,6 @@ import { type TransformTemplate, templateShape } from "../../core/transform/temp
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
-import { eventType, eventTypePattern, strict } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import {
@@ -41,6 +40,7 @@ import {
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { currentTransform } from "../../store/transforms.ts";
+import { eventType, eventTypePattern, strict } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 

@@ -8,7 +8,6 @@ import { previousSecrets } from "../../core/credentials.ts";
 import { ok, type Refused } from "../../core/result.ts";
 import { rotatedAuth, rotatedHeaders } from "../../delivery/authorization.ts";
 import { rotatedToken } from "../../delivery/kinds/token.ts";
-import { encodeCursor } from "../../http/parameters.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -18,6 +17,7 @@ import {
   sealedSecrets,
 } from "../../store/destinations.ts";
 import { rotatedNoticeTarget } from "../notices/channel.ts";
+import { encodeCursor } from "../parameters.ts";
 import { service } from "../service.ts";
 
 export const masterKeyRotation = z

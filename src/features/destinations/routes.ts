@@ -1,31 +1,38 @@
 /** The routes of destinations: their settings, status, secrets, health, test events and previews, and the master key. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS } from "../../core/credentials.ts";
+import { type Checked, errorsOf, givenTo } from "../../core/field-errors.ts";
 import { attemptErrors } from "../../core/reasons.ts";
 import { mapOk, type RefusalKind, type Result } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
+import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
+import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
+import {
+  answers,
+  emptied,
+  jsonAnswer,
+  jsonRequest,
+  optionalJson,
+  reply,
+  replyEmpty,
+  routeTo,
+} from "../../http/routes.ts";
+import { idPatterns } from "../../ids.ts";
+import type { Destination } from "../../store/destination.ts";
+import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import {
   cursorParam,
   eventType,
   idempotencyKey,
   idParam,
-  jsonAnswer,
-  jsonRequest,
   limitParam,
-  optionalJson,
   pageFrom,
   pageOf,
   strict,
   tenantName,
-} from "../../http/parameters.ts";
-import { answerOf, type Checked, errorsOf, givenTo, invalid, problemResponses } from "../../http/problems.ts";
-import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
-import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
-import { idPatterns } from "../../ids.ts";
-import type { Destination } from "../../store/destination.ts";
-import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
+} from "../parameters.ts";
 import {
   certificationOrder,
   certificationSchema,

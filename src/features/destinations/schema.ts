@@ -9,12 +9,12 @@ import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { zodFieldsOf } from "../../core/zod-of.ts";
 import { destinationKinds, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
-import { strict, tenantName } from "../../http/parameters.ts";
 import { toBase64 } from "../../secrets/base64.ts";
 import { isPlainTextSecret, schemes, secretBytes, signingKey } from "../../secrets/signing.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { isoTime } from "../../time.ts";
+import { strict, tenantName } from "../parameters.ts";
 import {
   contentFields,
   destinationFields,

@@ -18,7 +18,6 @@ import {
   unavailable,
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
-import { strict } from "../../http/parameters.ts";
 import { faultOf } from "../../log.ts";
 import { toBase64, toBase64Url } from "../../secrets/base64.ts";
 import { fitsEveryForm } from "../../secrets/signing.ts";
@@ -27,6 +26,7 @@ import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { changeDestination, findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
+import { strict } from "../parameters.ts";
 import { service } from "../service.ts";
 import { secretInput, shownOfSecret } from "./schema.ts";
 import { visibleDestination } from "./service.ts";

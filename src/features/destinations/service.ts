@@ -5,6 +5,7 @@
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
 import { canonicalJson } from "../../core/canonical-json.ts";
+import { checked } from "../../core/field-errors.ts";
 import { defaultLimits } from "../../core/limits.ts";
 import { allows, type LimitedField, limitedFields } from "../../core/portal-access.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
@@ -23,7 +24,6 @@ import { ownHeaders } from "../../delivery/authorization.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
-import { checked } from "../../http/problems.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { sealedScheme } from "../../secrets/vault.ts";

@@ -1,20 +1,15 @@
 /** Transformations before they are saved, and after: what they make of events, their versions, and restoring one. */
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { envelopeOf } from "../../core/content.ts";
+import { checked } from "../../core/field-errors.ts";
 import { allows } from "../../core/portal-access.ts";
-import { type FieldError, invalidFields, mapOk, missing, ok } from "../../core/result.ts";
+import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { faultText, type Transformed } from "../../core/transform/result.ts";
 import { transformedUrl } from "../../core/transform/url.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { bodyOfText, readable, textOf } from "../../delivery/http.ts";
 import { payloadOf } from "../../delivery/payload.ts";
 import { applyDraft, convertedFor, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
-import { type Api, callerIn } from "../../http/context.ts";
-import { jsonBody } from "../../http/json-body.ts";
-import { eventType, idParam, jsonRequest, optionalJson, strict } from "../../http/parameters.ts";
-import { checked } from "../../http/problems.ts";
-import { withinAnyReadLimit } from "../../http/rate-limit.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
@@ -28,14 +23,14 @@ import { isoTime } from "../../time.ts";
 import { actorSchema } from "../audit/schema.ts";
 import { actorOf } from "../audit/trail.ts";
 import { eventVersionOf, exampleIn } from "../event-types/service.ts";
+import { eventType, strict } from "../parameters.ts";
 import { service } from "../service.ts";
 import { shownSource, sourceIn, transformInput, transformShown } from "./fields.ts";
-import { destinationSchema, destinationViewFor } from "./schema.ts";
 import { updateDestination, visibleDestination } from "./service.ts";
 import { transformErrors } from "./validate.ts";
 
 /** Events that a template is tried on at most; one more where a type's example is wanted. */
-const MOST_TRIED = 5;
+export const MOST_TRIED = 5;
 /** Events of the tenant among which those are looked for. */
 const LOOKED_AT = 50;
 
@@ -59,17 +54,17 @@ const triedEvent = z.object({
     .describe("Which parts of the request differ."),
 });
 
-const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi("TransformPreview");
+export const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi("TransformPreview");
 
 export type TransformPreview = z.infer<typeof transformPreviewSchema>;
 
-const draftSchema = strict({
+export const transformDraft = strict({
   template: transformInput.shape.template,
   code: transformInput.shape.code,
   type: eventType.optional().describe("A type of the catalogue whose example is tried too."),
 }).openapi("TransformDraft");
 
-type Draft = Readonly<{ id: string }> & z.infer<typeof draftSchema>;
+type Draft = Readonly<{ id: string }> & z.infer<typeof transformDraft>;
 
 /** Applies a template or code, or the saved one, to the destination's last events. Nothing is changed or sent. */
 export const previewTransform = service(
@@ -197,11 +192,11 @@ const versionSchema = z.object({
     .describe("Null where there is a template, or events are sent as they are."),
 });
 
-const versionsSchema = z
+export const transformVersions = z
   .object({ data: z.array(versionSchema).describe("The newest first; at most 101.") })
   .openapi("TransformVersions");
 
-export type TransformVersions = z.infer<typeof versionsSchema>;
+export type TransformVersions = z.infer<typeof transformVersions>;
 
 /** The versions of the destination's transformation, the newest first. */
 export const getTransformVersions = service(
@@ -242,66 +237,3 @@ export const restoreTransform = service(
     return updateDestination({ services, principal }, { id, change, requestUrl });
   },
 );
-
-export function registerTransforms(api: Api): void {
-  api.openapi(preview, async (c) => {
-    const { id } = c.req.valid("param");
-    return reply(c, await previewTransform(callerIn(c), { ...c.req.valid("json"), id }));
-  });
-
-  api.openapi(versions, async (c) =>
-    reply(c, await getTransformVersions(callerIn(c), c.req.valid("param").id)),
-  );
-
-  api.openapi(restoration, async (c) => {
-    const input = { ...c.req.valid("param"), ...c.req.valid("json"), requestUrl: c.req.url };
-    return reply(
-      c,
-      mapOk(await restoreTransform(callerIn(c), input), (row) =>
-        destinationViewFor(callerIn(c).principal, row),
-      ),
-    );
-  });
-}
-
-const tags = ["Destinations"];
-
-const preview = createRoute({
-  ...routeTo(
-    "post",
-    "/v1/destinations/{id}/transform/preview",
-    previewTransform,
-    withinAnyReadLimit,
-    jsonBody({ mayBeEmpty: true }),
-  ),
-  summary: "Preview a transformation",
-  tags,
-  description:
-    `What a template or code, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
-    "type's example. Nothing is changed or sent.",
-  request: { params: idParam, body: optionalJson(draftSchema) },
-  responses: answers(200, transformPreviewSchema, "Each event before and after.", "body", 404),
-});
-
-const versions = createRoute({
-  ...routeTo("get", "/v1/destinations/{id}/transform/versions", getTransformVersions),
-  summary: "List the versions of a transformation",
-  tags,
-  request: { params: idParam },
-  responses: answers(200, versionsSchema, "The versions.", 404),
-});
-
-const restoration = createRoute({
-  ...routeTo("post", "/v1/destinations/{id}/transform/restore", restoreTransform, jsonBody()),
-  summary: "Restore a version of a transformation",
-  tags,
-  description:
-    "Makes an earlier version the newest, under a new number, for events that are accepted from now on.",
-  request: {
-    params: idParam,
-    body: jsonRequest(
-      strict({ version: z.int({ error: "expected a whole number" }) }).openapi("TransformRestoration"),
-    ),
-  },
-  responses: answers(200, destinationSchema, "The destination with it.", "body", 404, 409),
-});

@@ -5,6 +5,7 @@
  */
 
 import type { z } from "@hono/zod-openapi";
+import { checked } from "../../core/field-errors.ts";
 import { type Breaker, defaultBreaker, limitShape } from "../../core/limits.ts";
 import { templateOf } from "../../core/message-templates.ts";
 import { OPERATOR } from "../../core/principal.ts";
@@ -25,7 +26,6 @@ import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.t
 import { shakeHands } from "../../delivery/test-event.ts";
 import { runTransformCode } from "../../delivery/transform.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
-import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";

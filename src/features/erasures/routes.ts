@@ -3,17 +3,9 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { mapOk } from "../../core/result.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  cursorParam,
-  encodeCursor,
-  idParam,
-  jsonRequest,
-  limitParam,
-  pageOf,
-  strict,
-} from "../../http/parameters.ts";
 import { answerOf } from "../../http/problems.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import { answers, jsonRequest, reply, routeTo } from "../../http/routes.ts";
+import { cursorParam, encodeCursor, idParam, limitParam, pageOf, strict } from "../parameters.ts";
 import { erasureSchema, newErasure } from "./schema.ts";
 import { beginErasure, erasureView, getErasure, getErasures } from "./service.ts";
 

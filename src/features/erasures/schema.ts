@@ -1,6 +1,6 @@
 /** Erasures as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { strict, tenantName, timeParam } from "../../http/parameters.ts";
+import { strict, tenantName, timeParam } from "../parameters.ts";
 
 export const newErasure = strict({
   tenant: tenantName.describe("Whose events are erased."),

@@ -4,9 +4,9 @@
  */
 import { notYourTenant, tenantFor } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
-import { rangeErrors } from "../../http/parameters.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
+import { rangeErrors } from "../parameters.ts";
 import { service } from "../service.ts";
 import { type ErasureTarget, eraseEvent, startErasure } from "./job.ts";
 import type { ErasureView, NewErasure } from "./schema.ts";

@@ -3,18 +3,19 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { mapOk } from "../../core/result.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  cursorParam,
-  eventType,
-  jsonRequest,
-  limitParam,
-  optionalJson,
-  pageOf,
-  strict,
-} from "../../http/parameters.ts";
 import { answerOf } from "../../http/problems.ts";
-import { answers, emptied, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
+import {
+  answers,
+  emptied,
+  jsonRequest,
+  optionalJson,
+  reply,
+  replyEmpty,
+  replyPage,
+  routeTo,
+} from "../../http/routes.ts";
 import { MOST_TYPES, MOST_VALIDATED } from "../../store/event-types.ts";
+import { cursorParam, eventType, limitParam, pageOf, strict } from "../parameters.ts";
 import { importEventTypes } from "./import.ts";
 import { eventTypeImport, importedTypesSchema, newEventType, typeSchema } from "./schema.ts";
 import { deleteEventType, getEventType, getEventTypes, replaceEventType, typeView } from "./service.ts";

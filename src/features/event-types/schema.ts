@@ -1,6 +1,6 @@
 /** Event types as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { strict } from "../../http/parameters.ts";
+import { strict } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 1000 characters";

@@ -9,7 +9,6 @@ import { parsedJson } from "../../core/json-value.ts";
 import { type Principal, refuseBound } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
-import { eventType } from "../../http/parameters.ts";
 import {
   type EventType,
   findEventType,
@@ -21,6 +20,7 @@ import {
   removeEventType,
 } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
+import { eventType } from "../parameters.ts";
 import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";

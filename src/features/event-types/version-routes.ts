@@ -2,17 +2,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  cursorParam,
-  encodeCursor,
-  jsonRequest,
-  limitParam,
-  optionalJson,
-  pageOf,
-  strict,
-} from "../../http/parameters.ts";
 import { answerOf } from "../../http/problems.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import { answers, jsonRequest, optionalJson, reply, routeTo } from "../../http/routes.ts";
+import { cursorParam, encodeCursor, limitParam, pageOf, strict } from "../parameters.ts";
 import {
   eventVersionChange,
   eventVersionDraft,

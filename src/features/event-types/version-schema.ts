@@ -1,7 +1,7 @@
 /** Versions of event types as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { MOST_TEMPLATE } from "../../core/transform/template.ts";
-import { strict, timeParam } from "../../http/parameters.ts";
+import { strict, timeParam } from "../parameters.ts";
 
 const CONVERSION_EXPECTED = `expected a text of at most ${MOST_TEMPLATE} characters`;
 const conversion = z

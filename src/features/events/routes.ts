@@ -1,18 +1,20 @@
 /** The routes of events: posted one at a time or in batches, listed, and shown with their deliveries. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { errorsOf } from "../../core/field-errors.ts";
+import { parseExactly } from "../../core/json-value.ts";
 import type { FieldError } from "../../core/result.ts";
 import { withFieldNames } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
-import { jsonBody, parseExactly } from "../../http/json-body.ts";
+import { eventContent, noEventFields } from "../../http/event-content.ts";
+import { jsonBody } from "../../http/json-body.ts";
 import { refusesOwnAttempts } from "../../http/loops.ts";
 import { eventLines, NDJSON, withLine, withLines } from "../../http/ndjson.ts";
-import { alsoAs, idempotencyKey, idParam, jsonAnswer, jsonRequest, pageOf } from "../../http/parameters.ts";
-import { answerOf, errorsOf, invalid, problemResponses } from "../../http/problems.ts";
+import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import { alsoAs, answers, jsonAnswer, jsonRequest, reply, routeTo } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
-import { eventContent, noEventFields } from "./content.ts";
+import { idempotencyKey, idParam, pageOf } from "../parameters.ts";
 import {
   acceptedEvent,
   acceptedEvents,

@@ -9,6 +9,11 @@ import { recordOf } from "../../core/record.ts";
 import type { FieldError } from "../../core/result.ts";
 import { eventChannels } from "../../core/routing.ts";
 import { zodOf } from "../../core/zod-of.ts";
+import { eventId, eventNumber } from "../../ids.ts";
+import type { EventPosition } from "../../store/event-list.ts";
+import { isoTime } from "../../time.ts";
+import { deliverySchema } from "../deliveries/schema.ts";
+import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
 import {
   cursorParam,
   encodeCursor,
@@ -19,12 +24,7 @@ import {
   strict,
   tenantName,
   timeParam,
-} from "../../http/parameters.ts";
-import { eventId, eventNumber } from "../../ids.ts";
-import type { EventPosition } from "../../store/event-list.ts";
-import { isoTime } from "../../time.ts";
-import { deliverySchema } from "../deliveries/schema.ts";
-import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
+} from "../parameters.ts";
 
 // ── Posting ──
 

@@ -8,6 +8,7 @@
  * names for them rename them (`withFieldNames`).
  */
 import { capsOf } from "../../config.ts";
+import { parseExactly } from "../../core/json-value.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
   type FieldError,
@@ -20,8 +21,6 @@ import {
 } from "../../core/result.ts";
 import { maskedHeaders } from "../../delivery/authorization.ts";
 import { textOf } from "../../delivery/http.ts";
-import { parseExactly } from "../../http/json-body.ts";
-import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId, eventId, eventNumber } from "../../ids.ts";
 import { accept, acceptEach, entryOfMessage, type Handover } from "../../ingest/accept.ts";
 import {
@@ -48,6 +47,7 @@ import type { TimeRange } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import type { DeliveryJson } from "../deliveries/schema.ts";
 import { FAULTS_SHOWN, shownDeliveries, withFault } from "../deliveries/view.ts";
+import { rangeErrors } from "../parameters.ts";
 import { type Caller, service } from "../service.ts";
 import { curlCommands } from "./curl.ts";
 import {

@@ -3,8 +3,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { GROUP_ID } from "../../core/group/name.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { cursorParam, limitParam, optionalJson, pageOf, strict } from "../../http/parameters.ts";
-import { answers, emptied, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
+import { answers, emptied, optionalJson, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
+import { cursorParam, limitParam, pageOf, strict } from "../parameters.ts";
 import { groupInput, groupSchema, groupWithState } from "./schema.ts";
 import { deleteGroup, getGroup, getGroups, replaceGroup, restartGroup } from "./service.ts";
 

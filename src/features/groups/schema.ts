@@ -3,8 +3,8 @@ import { z } from "@hono/zod-openapi";
 import { groupLimitShape } from "../../core/group/limits.ts";
 import { breakerShape } from "../../core/limits.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
-import { strict } from "../../http/parameters.ts";
 import { breakerInput } from "../destinations/fields.ts";
+import { strict } from "../parameters.ts";
 
 const limits = zodFieldsOf(groupLimitShape.fields);
 

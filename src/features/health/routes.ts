@@ -9,9 +9,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../../core/alerts.ts";
 import { isRemembered } from "../../core/credentials.ts";
 import { type Api, callerIn } from "../../http/context.ts";
-import { jsonAnswer } from "../../http/parameters.ts";
 import { answerOf, comeAgain, problemResponses, retryAfter } from "../../http/problems.ts";
-import { routeTo } from "../../http/routes.ts";
+import { jsonAnswer, routeTo } from "../../http/routes.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {

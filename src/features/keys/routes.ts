@@ -2,8 +2,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { idParam, jsonRequest, limitParam, pageOf, strict, tenantName } from "../../http/parameters.ts";
-import { answers, emptied, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
+import { answers, emptied, jsonRequest, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
+import { idParam, limitParam, pageOf, strict, tenantName } from "../parameters.ts";
 import { createdKeySchema, keyCursor, keySchema, newKeySchema } from "./schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "./service.ts";
 

@@ -1,8 +1,8 @@
 /** API keys as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { scopes } from "../../core/scopes.ts";
-import { cursorParam, strict, tenantName } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
+import { cursorParam, strict, tenantName } from "../parameters.ts";
 
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;

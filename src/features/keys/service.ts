@@ -8,12 +8,12 @@ import { type Principal, refuseScopes, refuseTenant } from "../../core/principal
 import { conflict, type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
-import { newKey } from "../../http/auth.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
 import { type Call, service } from "../service.ts";
+import { newKey } from "./credentials.ts";
 import { FUTURE_TIME, type KeyView, type NewKey, type NewPollKey } from "./schema.ts";
 import { type ApiKeyInsert, findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
 

@@ -3,8 +3,8 @@ import { createRoute } from "@hono/zod-openapi";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { idParam, jsonRequest } from "../../http/parameters.ts";
-import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
+import { answers, emptied, jsonRequest, reply, replyEmpty, routeTo } from "../../http/routes.ts";
+import { idParam } from "../parameters.ts";
 import { newNoticeChannel, noticeChannel, noticeTest } from "./schema.ts";
 import { getNoticeChannel, removeNoticeChannel, setNoticeChannel, testNoticeChannel } from "./service.ts";
 

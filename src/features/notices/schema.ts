@@ -2,8 +2,8 @@
 import { z } from "@hono/zod-openapi";
 import { type NoticeChannel, noticeEvents, noticeKinds } from "../../core/notices.ts";
 import { portalLanguages } from "../../core/portal-access.ts";
-import { strict } from "../../http/parameters.ts";
 import { isoTime } from "../../time.ts";
+import { strict } from "../parameters.ts";
 import type { NoticeRow } from "./sql.ts";
 
 const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;

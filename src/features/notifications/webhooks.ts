@@ -6,28 +6,7 @@ import { z } from "@hono/zod-openapi";
 import { thresholds } from "../../core/alerts.ts";
 import type { OperationalType } from "../../core/operational-message.ts";
 import { pauseReasons } from "../../core/reasons.ts";
-import type { Api } from "../../http/context.ts";
 import { deliveryId, eventId } from "../../ids.ts";
-
-/** Adds the webhooks to the document; there is no route. */
-export function registerOperationalEvents(api: Api): void {
-  for (const [type, { summary, data }] of Object.entries(operationalEvents)) {
-    const schema = z.object({ type: z.literal(type), timestamp: time, data });
-    api.openAPIRegistry.registerWebhook({
-      method: "post",
-      path: type,
-      summary,
-      description: "Sent to the destinations of the tenant `operator` that take this type.",
-      request: { body: { required: true, content: { "application/json": { schema } } } },
-      responses: { 200: { description: "Any 2xx acknowledges the event." } },
-    });
-  }
-}
-
-/** The schema of the data of an operational event. */
-export function operationalData(type: OperationalType): z.ZodObject {
-  return operationalEvents[type].data;
-}
 
 const time = z.iso.datetime();
 
@@ -77,64 +56,65 @@ const consumerLag = z.object({
   fetched_at: time.nullable().describe("When it last fetched, accurate to the minute."),
 });
 
-const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> =
-  {
-    "destination.circuit_opened": { summary: "A circuit has opened", data: gateChange },
-    "destination.circuit_closed": { summary: "A circuit has closed", data: gateChange },
-    "destination.storm_detected": { summary: "A retry storm has started", data: gateChange },
-    "destination.recovered": { summary: "A retry storm has ended", data: gateChange },
-    "destination.paused": { summary: "A destination has been paused", data: statusChange },
-    "destination.resumed": { summary: "A destination has been resumed", data: statusChange },
-    "delivery.dead": {
-      summary: "Deliveries have become dead",
-      data: z.object({
-        ...aboutDestination,
-        deliveries: z
-          .int()
-          .describe("Their number since `since`: at most one event a minute is sent for a destination."),
-        since: time,
+export const operationalEvents: Readonly<
+  Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>
+> = {
+  "destination.circuit_opened": { summary: "A circuit has opened", data: gateChange },
+  "destination.circuit_closed": { summary: "A circuit has closed", data: gateChange },
+  "destination.storm_detected": { summary: "A retry storm has started", data: gateChange },
+  "destination.recovered": { summary: "A retry storm has ended", data: gateChange },
+  "destination.paused": { summary: "A destination has been paused", data: statusChange },
+  "destination.resumed": { summary: "A destination has been resumed", data: statusChange },
+  "delivery.dead": {
+    summary: "Deliveries have become dead",
+    data: z.object({
+      ...aboutDestination,
+      deliveries: z
+        .int()
+        .describe("Their number since `since`: at most one event a minute is sent for a destination."),
+      since: time,
+    }),
+  },
+  "delivery.held": {
+    summary: "A dead delivery holds its key",
+    data: z.object({
+      ...aboutDestination,
+      delivery_id: z.string().openapi({ example: deliveryId(4711, "dst_8m2x0f7q9a4r6t1v3w5y") }),
+      event_id: z.string().openapi({ example: eventId(4711) }),
+    }),
+  },
+  "consumer.lagging": {
+    summary: "A consumer of a polled destination lags behind",
+    data: consumerLag,
+  },
+  "consumer.caught_up": {
+    summary: "A consumer of a polled destination no longer lags behind",
+    data: consumerLag,
+  },
+  "sweep.stalled": {
+    summary: "The sweep has not run for five minutes",
+    data: z.object({ at: time, link, heartbeat_at: time, age_s: z.int() }),
+  },
+  "threshold.crossed": {
+    summary: "A figure is beyond its limit",
+    data: z.object({
+      at: time,
+      link,
+      threshold: z.enum(thresholds),
+      value: z.number(),
+      limit: z.number(),
+      window: z.enum(["30m", "1h", "now"]),
+      destinations: z.array(z.string()).openapi({
+        description: "Up to five destinations that contribute most to it, the largest first.",
+        example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
       }),
-    },
-    "delivery.held": {
-      summary: "A dead delivery holds its key",
-      data: z.object({
-        ...aboutDestination,
-        delivery_id: z.string().openapi({ example: deliveryId(4711, "dst_8m2x0f7q9a4r6t1v3w5y") }),
-        event_id: z.string().openapi({ example: eventId(4711) }),
-      }),
-    },
-    "consumer.lagging": {
-      summary: "A consumer of a polled destination lags behind",
-      data: consumerLag,
-    },
-    "consumer.caught_up": {
-      summary: "A consumer of a polled destination no longer lags behind",
-      data: consumerLag,
-    },
-    "sweep.stalled": {
-      summary: "The sweep has not run for five minutes",
-      data: z.object({ at: time, link, heartbeat_at: time, age_s: z.int() }),
-    },
-    "threshold.crossed": {
-      summary: "A figure is beyond its limit",
-      data: z.object({
-        at: time,
-        link,
-        threshold: z.enum(thresholds),
-        value: z.number(),
-        limit: z.number(),
-        window: z.enum(["30m", "1h", "now"]),
-        destinations: z.array(z.string()).openapi({
-          description: "Up to five destinations that contribute most to it, the largest first.",
-          example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
-        }),
-        coverage: z
-          .object({ total: z.int(), queried: z.int(), unreachable: z.int() })
-          .optional()
-          .describe(
-            "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
-              "`unreachable` gates did not answer. The check after it goes on with the others.",
-          ),
-      }),
-    },
-  };
+      coverage: z
+        .object({ total: z.int(), queried: z.int(), unreachable: z.int() })
+        .optional()
+        .describe(
+          "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
+            "`unreachable` gates did not answer. The check after it goes on with the others.",
+        ),
+    }),
+  },
+};

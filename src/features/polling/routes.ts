@@ -2,8 +2,8 @@
 import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { idParam, jsonRequest } from "../../http/parameters.ts";
-import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
+import { answers, emptied, jsonRequest, reply, replyEmpty, routeTo } from "../../http/routes.ts";
+import { idParam } from "../parameters.ts";
 import { commitInput, consumerList, pollPage, pollQuery, seekInput } from "./schema.ts";
 import { commitPoll, getConsumers, pollDestination, seekPoll } from "./service.ts";
 

@@ -1,8 +1,8 @@
 /** Pages of a polled destination as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { CONSUMER, PAGE_EVENTS } from "../../core/inbox.ts";
-import { strict, timeParam } from "../../http/parameters.ts";
 import { eventNumber } from "../../ids.ts";
+import { strict, timeParam } from "../parameters.ts";
 
 const CONSUMER_EXPECTED = "expected 1 to 64 letters, digits and _ -";
 

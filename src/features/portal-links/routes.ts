@@ -2,8 +2,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { jsonRequest } from "../../http/parameters.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import { answers, jsonRequest, reply, routeTo } from "../../http/routes.ts";
 import { newPortalLink, portalLink } from "./schema.ts";
 import { createPortalLink } from "./service.ts";
 

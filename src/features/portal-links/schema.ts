@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { appearanceFields, rulesShape } from "../../core/portal-access.ts";
 import { isHttpsUrl } from "../../core/portal-branding.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
-import { strict, tenantName } from "../../http/parameters.ts";
+import { strict, tenantName } from "../parameters.ts";
 
 /** How long a link can be opened where it does not say. */
 export const HOUR_S = 3600;

@@ -11,7 +11,7 @@ import {
   visitIn,
 } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
-import { isOverLinkLimit } from "../../http/rate-limit.ts";
+import { isOverLinkLimit } from "../../rate-limits.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { type AgentUse, openSession, principalOf, sessionOf } from "../sessions/sessions.ts";

@@ -4,25 +4,10 @@ import { mapOk } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  cursorParam,
-  encodeCursor,
-  idParam,
-  jsonRequest,
-  limitParam,
-  pageOf,
-  strict,
-} from "../../http/parameters.ts";
-import { answerOf, problemOf } from "../../http/problems.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
-import {
-  MOST_DESTINATIONS,
-  newReplay,
-  replaySchema,
-  replayStates,
-  replaysAtOnce,
-  startedReplays,
-} from "./schema.ts";
+import { answerOf, problemOf, problemSchema } from "../../http/problems.ts";
+import { answers, jsonRequest, reply, routeTo } from "../../http/routes.ts";
+import { cursorParam, encodeCursor, idParam, limitParam, pageOf, strict } from "../parameters.ts";
+import { MOST_DESTINATIONS, newReplay, replaySchema, replayStates, replaysAtOnce } from "./schema.ts";
 import {
   cancelReplay,
   getReplay,
@@ -89,6 +74,22 @@ const postReplay = createRoute({
   request: { body: jsonRequest(newReplay) },
   responses: answers(201, replaySchema, "The replay; it starts at once.", "body", 404, 409),
 });
+
+const startedReplays = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          destination_id: z.string(),
+          replay: replaySchema.optional(),
+          problem: problemSchema
+            .optional()
+            .describe("Why it is not replayed, as the answer about it alone would say."),
+        }),
+      )
+      .describe("For each destination, in the order given, either `replay` or `problem`."),
+  })
+  .openapi("StartedReplays");
 
 const postReplays = createRoute({
   ...routeTo("post", "/v1/replays/batch", startReplays, jsonBody()),

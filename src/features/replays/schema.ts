@@ -1,8 +1,7 @@
 /** Replays as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { replayReasons } from "../../core/reasons.ts";
-import { eventTag, eventTypePattern, strict, timeParam } from "../../http/parameters.ts";
-import { problemSchema } from "../../http/problems.ts";
+import { eventTag, eventTypePattern, strict, timeParam } from "../parameters.ts";
 
 const RATE_EXPECTED = "expected a whole number from 1 to 6000";
 const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
@@ -108,22 +107,6 @@ export const replaySchema = z
     ended_at: time.nullable(),
   })
   .openapi("Replay");
-
-export const startedReplays = z
-  .object({
-    data: z
-      .array(
-        z.object({
-          destination_id: z.string(),
-          replay: replaySchema.optional(),
-          problem: problemSchema
-            .optional()
-            .describe("Why it is not replayed, as the answer about it alone would say."),
-        }),
-      )
-      .describe("For each destination, in the order given, either `replay` or `problem`."),
-  })
-  .openapi("StartedReplays");
 
 export type ReplaysAtOnce = z.infer<typeof replaysAtOnce>;
 export type NewReplay = z.infer<typeof newReplay>;

@@ -14,7 +14,6 @@ import {
   type RefusalKind,
   type Result,
 } from "../../core/result.ts";
-import { rangeErrors } from "../../http/parameters.ts";
 import { newReplayId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
@@ -36,6 +35,7 @@ import type { ReplayState } from "../../store/schema.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import type { NewAuditEntry } from "../audit/sql.ts";
+import { rangeErrors } from "../parameters.ts";
 import { service } from "../service.ts";
 import { replaying } from "./job.ts";
 import { expectedDurationMs } from "./pace.ts";

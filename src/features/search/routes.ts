@@ -1,9 +1,9 @@
 /** `GET /v1/search`. */
 import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
-import { pageOf } from "../../http/parameters.ts";
 import { answers, reply, routeTo } from "../../http/routes.ts";
 import { lookedBack } from "../events/schema.ts";
+import { pageOf } from "../parameters.ts";
 import { searchQuery, searchResult } from "./schema.ts";
 import { search } from "./service.ts";
 

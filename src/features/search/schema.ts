@@ -1,5 +1,7 @@
 /** Search in the API: what is asked for and what is found. The OpenAPI document is made from these schemas too. */
 import { z } from "@hono/zod-openapi";
+import { deliveryCursor, deliveryQuery, deliverySchema } from "../deliveries/schema.ts";
+import { eventPositions, listedEvent } from "../events/schema.ts";
 import {
   cursorParam,
   eventTag,
@@ -8,9 +10,7 @@ import {
   strict,
   tenantName,
   timeParam,
-} from "../../http/parameters.ts";
-import { deliveryCursor, deliveryQuery, deliverySchema } from "../deliveries/schema.ts";
-import { eventPositions, listedEvent } from "../events/schema.ts";
+} from "../parameters.ts";
 
 const { status, reason, state, destination_id } = deliveryQuery.shape;
 

@@ -5,12 +5,11 @@
  * Everything else is searched for in events, the newest first: see store/events.ts.
  */
 import type { z } from "zod";
+import { checked } from "../../core/field-errors.ts";
 import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { deliveryReasons } from "../../core/reasons.ts";
 import { type FieldError, invalidFields, ok, type Refused, type Result } from "../../core/result.ts";
 import { parseSearch, type SearchQuery } from "../../core/search-query.ts";
-import { encodeCursor, rangeErrors } from "../../http/parameters.ts";
-import { checked } from "../../http/problems.ts";
 import { eventId, eventNumber, idPatterns } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
@@ -32,6 +31,7 @@ import { storedDelivery } from "../deliveries/view.ts";
 import { type ListedEventJson, lookedBackView, placesIn } from "../events/schema.ts";
 import { eventView } from "../events/service.ts";
 import { findKey } from "../keys/sql.ts";
+import { encodeCursor, rangeErrors } from "../parameters.ts";
 import { type Call, service } from "../service.ts";
 import {
   conditionFields,

@@ -5,7 +5,7 @@
 
 import type { Principal } from "../../core/principal.ts";
 import type { Scope } from "../../core/scopes.ts";
-import { isOverLinkLimit } from "../../http/rate-limit.ts";
+import { isOverLinkLimit } from "../../rate-limits.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { record } from "../audit/trail.ts";

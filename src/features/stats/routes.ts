@@ -2,8 +2,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { windows } from "../../core/rollups.ts";
 import { type Api, callerIn } from "../../http/context.ts";
-import { strict, tenantName } from "../../http/parameters.ts";
 import { answers, reply, routeTo } from "../../http/routes.ts";
+import { strict, tenantName } from "../parameters.ts";
 import { getStats } from "./service.ts";
 
 export function registerStats(api: Api): void {

@@ -1,11 +1,11 @@
 /** Polling of MCP Events: a client reads the log of its tenant's events by a cursor of its own. Nothing is stored for it. */
 
 import { eventFilter } from "../../core/event-filter.ts";
+import { checked } from "../../core/field-errors.ts";
 import { cursorIn, cursorText, type EventCursor, occurrenceOf } from "../../core/mcp-events.ts";
 import { notYourTenant, tenantFor } from "../../core/principal.ts";
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { letsThrough } from "../../core/routing.ts";
-import { checked } from "../../http/problems.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";

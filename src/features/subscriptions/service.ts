@@ -27,8 +27,8 @@ import {
   withFieldNames,
 } from "../../core/result.ts";
 import { type ChallengeFault, challengeFault, subscriptionHeader } from "../../delivery/challenge.ts";
-import { overChallengeLimit } from "../../http/rate-limit.ts";
 import { subscriptionIdFor } from "../../ids.ts";
+import { overChallengeLimit } from "../../rate-limits.ts";
 import { schemeOf, secretBytes } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";

@@ -12,7 +12,6 @@ import { changesBetween } from "../../core/audit.ts";
 import { conflict, type FieldError, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
 import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
 import { openToken } from "../../delivery/kinds/token.ts";
-import { strict } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -36,6 +35,7 @@ import { changeErrors, editDestination, operatorErrors, preparedRow } from "../d
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
 import { formerVersions } from "../event-types/versions.ts";
+import { strict } from "../parameters.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {

@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { tenantPortalShape } from "../../core/portal-access.ts";
 import { brandShape } from "../../core/portal-branding.ts";
 import { zodOf } from "../../core/zod-of.ts";
-import { strict } from "../../http/parameters.ts";
+import { strict } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
 const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";

@@ -9,11 +9,11 @@ import { type Principal, refuseBound, tenantFor } from "../../core/principal.ts"
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { readAs } from "../../core/shape.ts";
-import { tenantName } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
 import { deleteTenant } from "../erasures/job.ts";
+import { tenantName } from "../parameters.ts";
 import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
 import { contactEmail, type TenantChange, type TenantView } from "./schema.ts";

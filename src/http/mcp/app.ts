@@ -11,12 +11,12 @@ import { VERSION } from "../../core/version.ts";
 import { findVisitorsAgent } from "../../features/portal-links/visits.ts";
 import type { Caller } from "../../features/service.ts";
 import { faultOf } from "../../log.ts";
+import { overCallerLimit } from "../../rate-limits.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { encodingFault, parseJson, readAtMost } from "../json-body.ts";
 import { onError, problem, retryAfterOf, serverStatusOf, unexpectedError } from "../problems.ts";
-import { overCallerLimit } from "../rate-limit.ts";
 import { changingTools } from "./changing.ts";
 import { changingEventMethods, eventsResult } from "./events.ts";
 import {

@@ -11,10 +11,10 @@ import {
   testDestination,
   updateDestination,
 } from "../../features/destinations/service.ts";
+import { eventType, strict } from "../../features/parameters.ts";
 import { newReplay } from "../../features/replays/schema.ts";
 import { cancelReplay, replayView, startReplay } from "../../features/replays/service.ts";
 import { type Destination, limitsOf, statusOf } from "../../store/destination.ts";
-import { eventType, strict } from "../parameters.ts";
 import { deliveryIdField, destinationIdField, pageAt, replayIdField } from "./fields.ts";
 import { type AgentCall, beginning, changingTool, outside, type Tool } from "./tool.ts";
 

@@ -3,6 +3,7 @@
  * words and codes of the protocol.
  */
 import type { z } from "@hono/zod-openapi";
+import { checked } from "../../core/field-errors.ts";
 import { EVENTS_EXTENSION } from "../../core/mcp-events.ts";
 import { invalidFields, type Refused } from "../../core/result.ts";
 import type { ChallengeFault } from "../../delivery/challenge.ts";
@@ -15,7 +16,7 @@ import {
   unsubscribeParams,
 } from "../../features/subscriptions/schema.ts";
 import { listEventKinds, subscribe, unsubscribe } from "../../features/subscriptions/service.ts";
-import { checked, retryAfterOf } from "../problems.ts";
+import { retryAfterOf } from "../problems.ts";
 import { fieldsOf, type RpcFault, type RpcRequest, rpcCodes } from "./message.ts";
 
 /** The codes of the draft, which ChatGPT knows, and those of the SEP, which asks for numbers of the specification. */

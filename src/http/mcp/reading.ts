@@ -1,5 +1,6 @@
 /** The tools that read: what an operator needs to find out why something has not arrived. */
 import { z } from "@hono/zod-openapi";
+import { parseExactly } from "../../core/json-value.ts";
 import { mapOk, ok } from "../../core/result.ts";
 import { resolveRetry } from "../../core/retry/policy.ts";
 import { retryPreviewOf } from "../../core/retry/preview.ts";
@@ -16,6 +17,7 @@ import { previewDestination } from "../../features/destinations/preview.ts";
 import { destinationDraft, destinationView } from "../../features/destinations/schema.ts";
 import { getDestination, getDestinations } from "../../features/destinations/service.ts";
 import { getEvent } from "../../features/events/service.ts";
+import { cursorParam, encodeCursor, pageFrom, strict, tenantName } from "../../features/parameters.ts";
 import { getReplay, replayView } from "../../features/replays/service.ts";
 import { searchQuery } from "../../features/search/schema.ts";
 import { search } from "../../features/search/service.ts";
@@ -23,8 +25,6 @@ import { getFleet, getStats } from "../../features/stats/service.ts";
 import { idPatterns } from "../../ids.ts";
 import { statusText } from "../../pages/ui/status-text.ts";
 import { gateSettingsOf, retryPolicyOf, statusOf } from "../../store/destination.ts";
-import { parseExactly } from "../json-body.ts";
-import { cursorParam, encodeCursor, pageFrom, strict, tenantName } from "../parameters.ts";
 import { explanationOf } from "./explain.ts";
 import {
   actionIdField,

@@ -1,12 +1,13 @@
 /** A tool of the MCP server: what it is to agents, and how it is called. */
 import type { z } from "@hono/zod-openapi";
+import { checked } from "../../core/field-errors.ts";
 import { OUTSIDE } from "../../core/mcp-events.ts";
 import { type Permission, refuseWithout } from "../../core/principal.ts";
 import { invalidFields, mapOk, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
 import { type ActionView, requestAction } from "../../features/approvals/service.ts";
 import { storedJson } from "../../features/event-types/service.ts";
 import type { Caller } from "../../features/service.ts";
-import { checked, problemOf, retryAfterOf } from "../problems.ts";
+import { problemOf, retryAfterOf } from "../problems.ts";
 
 /**
  * @param origin of the request: links to the dashboard begin with it

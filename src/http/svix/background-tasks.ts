@@ -5,9 +5,11 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { checked } from "../../core/field-errors.ts";
 import { type FieldError, invalidFields } from "../../core/result.ts";
 import { getErasure, getErasures } from "../../features/erasures/service.ts";
 import type { Erasure } from "../../features/erasures/sql.ts";
+import { cursorParam, encodeCursor, timeParam } from "../../features/parameters.ts";
 import { newReplay } from "../../features/replays/schema.ts";
 import { getReplay, getReplays, startReplay } from "../../features/replays/service.ts";
 import { type Replay, replayUnderWay } from "../../store/replays.ts";
@@ -15,8 +17,7 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { cursorParam, encodeCursor, timeParam } from "../parameters.ts";
-import { answerOf, checked, invalid } from "../problems.ts";
+import { answerOf, invalid } from "../problems.ts";
 import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
 import { bodyOf, notFoundProblem, pageQuery, queryOf, renamedRefusal, unsupported } from "./shapes.ts";

@@ -5,6 +5,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { checked } from "../../core/field-errors.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
 import { ok, type Result } from "../../core/result.ts";
@@ -30,12 +31,11 @@ import {
 import { readChange, readCreation } from "../../features/destinations/validate.ts";
 import { type Destination, statusOf, storedHeaders } from "../../store/destination.ts";
 import { destinationByUid, findDestination } from "../../store/destinations.ts";
-
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, checked, invalid, type ProblemResponse } from "../problems.ts";
+import { answerOf, invalid, type ProblemResponse } from "../problems.ts";
 import { rateField, rateIn } from "./applications.ts";
 import {
   applicationOf,

@@ -2,6 +2,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { checked } from "../../core/field-errors.ts";
 import { type FieldError, invalidFields } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { newEventType } from "../../features/event-types/schema.ts";
@@ -16,7 +17,7 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, checked, problem } from "../problems.ts";
+import { answerOf, problem } from "../problems.ts";
 import {
   bodyOf,
   flag,

@@ -3,6 +3,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
+import { checked } from "../../core/field-errors.ts";
 import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelShape, channelsInEffect, refusalOf } from "../../core/routing.ts";
@@ -11,7 +12,6 @@ import { type Application, findApplication } from "../../features/applications/s
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
 import { exampleIn } from "../../features/event-types/service.ts";
-import { isMediaType } from "../../features/events/content.ts";
 import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
 import {
   findEvents,
@@ -21,6 +21,7 @@ import {
   postedData,
   readEventData,
 } from "../../features/events/service.ts";
+import { cursorParam, timeParam } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import { eventNumber, eventId as idOfEvent } from "../../ids.ts";
 import type { Services } from "../../services.ts";
@@ -33,10 +34,10 @@ import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
+import { isMediaType } from "../event-content.ts";
 import { decoded, jsonBody } from "../json-body.ts";
 import { refusesOwnAttempts } from "../loops.ts";
-import { cursorParam, timeParam } from "../parameters.ts";
-import { answerOf, checked, invalid, problem } from "../problems.ts";
+import { answerOf, invalid, problem } from "../problems.ts";
 import { withinIngestLimit } from "../rate-limit.ts";
 import { applicationInput, createFrom } from "./applications.ts";
 import { endpointOf } from "./endpoints.ts";

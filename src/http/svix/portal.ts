@@ -4,16 +4,18 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { checked } from "../../core/field-errors.ts";
 import type { PortalRules } from "../../core/portal-access.ts";
 import { invalidFields } from "../../core/result.ts";
 import { newPortalLink } from "../../features/portal-links/schema.ts";
 import { createPortalLink } from "../../features/portal-links/service.ts";
 import { endAccess } from "../../features/sessions/sessions.ts";
+import { ANONYMOUS_REFUSAL } from "../../rate-limits.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, checked, invalid, problem } from "../problems.ts";
-import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../rate-limit.ts";
+import { answerOf, invalid, problem } from "../problems.ts";
+import { overAnonymousLimit } from "../rate-limit.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import { bodyOf, renamedRefusal, unsupported } from "./shapes.ts";

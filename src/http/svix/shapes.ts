@@ -5,13 +5,13 @@
 
 import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
+import { checked } from "../../core/field-errors.ts";
 import { OPERATOR, type Principal, principalWithin } from "../../core/principal.ts";
 import { type FieldError, type RefusalKind, type Refused, withFieldNames } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import type { Caller } from "../../features/service.ts";
-
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { checked, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
+import { invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
 
 const codes: Readonly<Record<number, string>> = {
   400: "bad_request",

@@ -7,6 +7,7 @@ import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import { type Permission, type Principal, principalWithin, refuseWithout } from "../../core/principal.ts";
+import { tenantName } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import {
   closeSession,
@@ -16,7 +17,6 @@ import {
   sessionOf,
 } from "../../features/sessions/sessions.ts";
 import type { Identified, Identify } from "../../http/access.ts";
-import { tenantName } from "../../http/parameters.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 

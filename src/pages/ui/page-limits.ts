@@ -4,7 +4,8 @@ import type { Context, Env, MiddlewareHandler } from "hono";
 import { joined } from "../../core/bundle.ts";
 import type { Principal } from "../../core/principal.ts";
 import { readAtMost } from "../../http/json-body.ts";
-import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit, overPageLimit } from "../../http/rate-limit.ts";
+import { clientOf, overPageLimit } from "../../http/rate-limit.ts";
+import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../rate-limits.ts";
 import type { Services } from "../../services.ts";
 
 type Shown = Response | Promise<Response>;

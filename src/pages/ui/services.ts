@@ -1,5 +1,6 @@
 /** How pages use services: with what a form has typed, and with a refusal instead of an error page where one fails. */
 import type { z } from "zod";
+import { checked } from "../../core/field-errors.ts";
 import {
   type FieldError,
   invalidFields,
@@ -9,7 +10,7 @@ import {
   type Result,
 } from "../../core/result.ts";
 import type { Caller } from "../../features/service.ts";
-import { checked, unexpectedError } from "../../http/problems.ts";
+import { unexpectedError } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
 
 type Trouble = "internal" | "unavailable";

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
-import { encodeCursor } from "../../../src/http/parameters.ts";
+import { encodeCursor } from "../../../src/features/parameters.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { customer, signedIn, testDashboard } from "../../support/dashboard.ts";

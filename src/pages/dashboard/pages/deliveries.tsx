@@ -18,7 +18,7 @@ import { getDeliveryLog, type LookedThrough, placesOf } from "../../../features/
 import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "../../../features/deliveries/tail.ts";
 import { storedDelivery } from "../../../features/deliveries/view.ts";
 import { getEventTypes } from "../../../features/event-types/service.ts";
-import { encodeCursor } from "../../../http/parameters.ts";
+import { encodeCursor } from "../../../features/parameters.ts";
 import { answerOf } from "../../../http/problems.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
 import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";

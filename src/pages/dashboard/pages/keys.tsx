@@ -5,7 +5,7 @@ import type { Refused } from "../../../core/result.ts";
 import { scopes } from "../../../core/scopes.ts";
 import { type KeyView, keyCursor, newKeySchema } from "../../../features/keys/schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "../../../features/keys/service.ts";
-import { pageFrom } from "../../../http/parameters.ts";
+import { pageFrom } from "../../../features/parameters.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { keyFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";

@@ -10,7 +10,7 @@ import {
   repairActions,
 } from "../../../features/deliveries/schema.ts";
 import { placesOf } from "../../../features/deliveries/service.ts";
-import { encodeCursor } from "../../../http/parameters.ts";
+import { encodeCursor } from "../../../features/parameters.ts";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
 import { ButtonLink, RefusedNotice, Submit } from "../../ui/parts.tsx";

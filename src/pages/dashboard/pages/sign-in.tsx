@@ -2,7 +2,8 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
-import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../../../http/rate-limit.ts";
+import { overAnonymousLimit } from "../../../http/rate-limit.ts";
+import { ANONYMOUS_REFUSAL } from "../../../rate-limits.ts";
 import { plural } from "../../ui/format.ts";
 import { Submit } from "../../ui/parts.tsx";
 import { LOGOUT, ProductName, showPage, showServerError, showTooMany } from "../components/layout.tsx";

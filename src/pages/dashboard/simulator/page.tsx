@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { z } from "zod";
+import { type Checked, errorsOf } from "../../../core/field-errors.ts";
 import { defaultGateSettings } from "../../../core/limits.ts";
 import type { Refused } from "../../../core/result.ts";
 import { type RetryPolicy, type RetrySpec, resolveRetry, retryShape } from "../../../core/retry/policy.ts";
@@ -14,7 +15,6 @@ import { readAs } from "../../../core/shape.ts";
 import { zodOf } from "../../../core/zod-of.ts";
 import { updateDestination } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
-import { type Checked, errorsOf } from "../../../http/problems.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { findDestination, listDestinations } from "../../../store/destinations.ts";
 import { type Form, textIn } from "../../ui/format.ts";

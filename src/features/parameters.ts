@@ -1,5 +1,5 @@
 /**
- * The parts that routes share: bodies, parameters, pages and the spelling of names.
+ * The parts that schemas of features share: parameters, pages and the spelling of names.
  *
  * Lists have keyset pages: a page ends with a cursor that names its last row, so that the next page begins after it,
  * whatever was written meanwhile. Cursors are opaque to callers and validated when they come back.
@@ -9,26 +9,6 @@ import { z } from "@hono/zod-openapi";
 import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
 import type { FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
-
-/** A required JSON body; the route needs the middleware `jsonBody()`. */
-export function jsonRequest<S extends z.ZodType>(schema: S) {
-  return { required: true, content: { "application/json": { schema } } };
-}
-
-/** An optional JSON body; the route needs the middleware `jsonBody({ mayBeEmpty: true })`. */
-export function optionalJson<S extends z.ZodType>(schema: S) {
-  return { ...jsonRequest(schema), required: false };
-}
-
-/** A JSON body that may have another content type too. For the document only: once read, the body is JSON. */
-export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, schema: object, body: B): B {
-  return { ...body, content: { ...body.content, [type]: { schema } } };
-}
-
-/** A JSON response of a route. */
-export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
-  return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
-}
 
 /** An object without unknown fields; its error names the known ones. */
 export function strict<S extends z.ZodRawShape>(shape: S) {

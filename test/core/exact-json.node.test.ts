@@ -1,7 +1,7 @@
 /** JSON that is parsed and written again has every number as it was given. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { parseExactly } from "../../src/http/json-body.ts";
+import { parseExactly } from "../../src/core/json-value.ts";
 
 /** Numbers as the grammar of JSON (RFC 8259 §6) allows them to be written. */
 const digits = fc.stringMatching(/^[0-9]{1,20}$/);

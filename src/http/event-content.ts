@@ -4,11 +4,11 @@
  * take it.
  */
 import type { MiddlewareHandler } from "hono";
-import { joined } from "../../core/bundle.ts";
-import { Content } from "../../core/content.ts";
-import type { ApiContext, ApiEnv } from "../../http/context.ts";
-import { readAtMost, replaceBody } from "../../http/json-body.ts";
-import { invalid, problem } from "../../http/problems.ts";
+import { joined } from "../core/bundle.ts";
+import { Content } from "../core/content.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
+import { readAtMost, replaceBody } from "./json-body.ts";
+import { invalid, problem } from "./problems.ts";
 
 /** Fields that are lists: the query names them once for each entry. */
 const LISTS = ["tags", "channels", "destination_ids"];

@@ -1,13 +1,13 @@
 /** Events whose content is no JSON: posted, stored, sent and shown to the byte; and destinations that get data alone. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { Content } from "../../../src/core/content.ts";
-import { parseExactly } from "../../../src/http/json-body.ts";
-import { RoutingCache } from "../../../src/ingest/routing-cache.ts";
-import { countRows, emptyDatabase, testApi } from "../../support/api.ts";
-import { storedBytes } from "../../support/stored-bodies.ts";
-import { utf8 } from "../../support/utf8.ts";
-import { newDestination, newWorld, SECRET, urlOf, type World } from "../../support/world.ts";
+import { Content } from "../../src/core/content.ts";
+import { parseExactly } from "../../src/core/json-value.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { storedBytes } from "../support/stored-bodies.ts";
+import { utf8 } from "../support/utf8.ts";
+import { newDestination, newWorld, SECRET, urlOf, type World } from "../support/world.ts";
 
 const XML = "<?xml version='1.0'?>\r\n<invoice>\tGrüße</invoice>\n";
 const BINARY = Uint8Array.from({ length: 256 }, (_, byte) => 255 - byte);
