@@ -83,6 +83,16 @@ export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry:
   };
 }
 
+/** A page after which the list goes on at `next`; undefined: it was the last. */
+export function pageAt<T>(data: T[], next: unknown) {
+  return { data, next_cursor: cursorAfter(next) };
+}
+
+/** The cursor of what goes on at `next`; null for undefined: nothing does. */
+export function cursorAfter(next: unknown): string | null {
+  return next === undefined ? null : encodeCursor(next);
+}
+
 const IDEMPOTENCY_KEY_EXPECTED = "expected 1 to 255 printable ASCII characters";
 
 /** The header `Idempotency-Key`. */

@@ -31,7 +31,7 @@ const statusOfKind = {
   unavailable: 503,
 } as const satisfies Readonly<Record<RefusalKind, ProblemStatus>>;
 
-type StatusOf<K extends RefusalKind> = (typeof statusOfKind)[K];
+export type RefusalStatus<K extends RefusalKind> = (typeof statusOfKind)[K];
 
 /** When to try again what was refused, in seconds from now; undefined when that would change nothing. */
 export function retryAfterOf({ kind, retryAfterS }: Refused): number | undefined {
@@ -53,7 +53,7 @@ function documentOf(status: ProblemStatus, detail: string, errors?: readonly Fie
 export function answerOf<K extends RefusalKind>(
   { kind, detail, errors, retryAfterS }: Refused<K>,
   headers?: Readonly<Record<string, string>>,
-): ProblemResponse<StatusOf<K>> {
+): ProblemResponse<RefusalStatus<K>> {
   const later = retryAfterS === undefined ? undefined : { "retry-after": String(retryAfterS) };
   return problem(statusOfKind[kind], detail, errors, { ...later, ...headers });
 }

@@ -1,14 +1,16 @@
 /** The parts of a route that calls one service, as `createRoute` takes them, and its replies. */
-import type { z } from "@hono/zod-openapi";
+import { createRoute, type z } from "@hono/zod-openapi";
 import type { MiddlewareHandler, TypedResponse } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import type { Permission } from "../core/principal.ts";
-import { isOk, mapOk, type RefusalKind, type Result } from "../core/result.ts";
-import { pageFrom } from "../features/parameters.ts";
+import { isOk, type RefusalKind, type Result } from "../core/result.ts";
+import type { Caller, Service } from "../features/service.ts";
 import { permitting } from "./auth.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
+import { type Api, type ApiContext, type ApiEnv, callerIn } from "./context.ts";
+import { jsonBody } from "./json-body.ts";
 import type { ProblemStatus } from "./problem-types.ts";
-import { answerOf, problemResponses } from "./problems.ts";
+import { answerOf, problemResponses, type RefusalStatus } from "./problems.ts";
 
 /** A required JSON body; the route needs the middleware `jsonBody()`. */
 export function jsonRequest<S extends z.ZodType>(schema: S) {
@@ -83,20 +85,118 @@ export function reply<T, K extends RefusalKind, const S extends 200 | 201 | 202 
     TypedResponse<JSONParsed<T>, S, "json">;
 }
 
-/** A page of a list, of which the service was to read one entry more than `limit`; or the problem of its refusal. */
-export function replyPage<T, K extends RefusalKind>(
-  c: ApiContext,
-  result: Result<readonly T[], K>,
-  limit: number,
-  keyOf: (entry: T) => unknown,
-) {
-  return reply(
-    c,
-    mapOk(result, (entries) => pageFrom(entries, limit, keyOf)),
-  );
+type Method = "get" | "post" | "put" | "patch" | "delete";
+type Nothing = z.ZodType<unknown>;
+type Answered = Readonly<Record<number, object>>;
+
+/** The parts of a request, as their schemas read them. */
+type Taken<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> = Readonly<{
+  param: z.output<P>;
+  query: z.output<Q>;
+  json: z.output<B>;
+  url: string;
+}>;
+
+/** The only field of an object. */
+type OnlyOf<F> = keyof F extends infer K extends keyof F ? F[K] : never;
+
+/** The input that a service gets where a route does not say: the only parameter of the path, or all fields together. */
+type Together<P, Q, B> = [keyof Q | keyof B] extends [never] ? OnlyOf<P> : P & Q & B;
+
+type Success = 200 | 201 | 202;
+type AnswerOf<R> = [keyof R & Success] extends [never]
+  ? unknown
+  : {
+      [S in keyof R & Success]: R[S] extends { content: { "application/json": { schema: infer A } } }
+        ? A extends z.ZodType
+          ? z.input<A>
+          : never
+        : never;
+    }[keyof R & Success];
+
+/** `input` is needed where the parts together are none, `view` where the service's value is no answer. */
+type Input<I, D, V> = [D] extends [I]
+  ? Readonly<{ input?: (taken: V) => I }>
+  : Readonly<{ input: (taken: V) => I }>;
+type View<T, A, V> = [T] extends [A]
+  ? Readonly<{ view?: (value: T, caller: Caller, taken: V) => A }>
+  : Readonly<{ view: (value: T, caller: Caller, taken: V) => A }>;
+/** Refusals of the service that the document does not list have to be named. */
+type Listed<S, R> = [Exclude<S, keyof R>] extends [never]
+  ? unknown
+  : Readonly<{ unlisted: Exclude<S, keyof R> }>;
+
+type ServedRoute<P, Q, B, R> = Readonly<{
+  summary: string;
+  description?: string;
+  tags: string[];
+  params?: P;
+  query?: Q;
+  /** A JSON body; one that may be absent is `optionalBody`, and an empty object then. */
+  body?: B;
+  optionalBody?: B;
+  maxBytes?: number;
+  /** Before the body is read. */
+  middleware?: MiddlewareHandler<ApiEnv>[];
+  /** Headers of a successful answer. */
+  headers?: Readonly<Record<string, string>>;
+  responses: R;
+}>;
+
+/** A route that calls one service: its input is what the request has, its answer the service's value, or the problem of a refusal. */
+export function serve<
+  I,
+  T,
+  K extends RefusalKind,
+  R extends Answered,
+  P extends z.ZodType = Nothing,
+  Q extends z.ZodType = Nothing,
+  B extends z.ZodType = Nothing,
+>(
+  api: Api,
+  method: Method,
+  path: string,
+  service: Service<I, T, K>,
+  route: ServedRoute<P, Q, B, R> &
+    Input<I, Together<z.output<P>, z.output<Q>, z.output<B>>, Taken<P, Q, B>> &
+    View<T, AnswerOf<R>, Taken<P, Q, B>> &
+    Listed<RefusalStatus<K>, R>,
+): void {
+  type Made = ServedRoute<P, Q, B, R> & {
+    unlisted?: number;
+    input?: (taken: Taken<P, Q, B>) => I;
+    view?: (value: T, caller: Caller, taken: Taken<P, Q, B>) => unknown;
+  };
+  const { params, query, body, optionalBody, maxBytes, middleware = [], ...others } = route as Made;
+  const { headers, input, view, unlisted: _, ...about } = others;
+  const json = body ?? optionalBody;
+  const reads = json ? [jsonBody({ mayBeEmpty: body === undefined, ...(maxBytes && { maxBytes }) })] : [];
+  const status = Number(Object.keys(route.responses)[0]);
+  const request = {
+    ...(params && { params }),
+    ...(query && { query }),
+    ...(json && { body: body ? jsonRequest(json) : optionalJson(json) }),
+  };
+  const described = { ...routeTo(method, path, service, ...middleware, ...reads), ...about, request };
+  api.openapi(createRoute(described as never), (async (c: ApiContext) => {
+    const part = (name: string) => c.req.valid(name as never) as never;
+    const taken: Taken<P, Q, B> = {
+      param: params && part("param"),
+      query: query && part("query"),
+      json: json && part("json"),
+      url: c.req.url,
+    } as never;
+    const caller = callerIn(c);
+    const result = await service(caller, input ? input(taken) : (together(taken) as I));
+    if (!isOk(result)) return answerOf(result);
+    if (status === 204) return c.body(null, 204);
+    const answer = view ? view(result.value, caller, taken) : result.value;
+    return c.json(answer as object, status as ContentfulStatusCode, headers);
+  }) as never);
 }
 
-/** An empty answer, or the problem of a refusal. */
-export function replyEmpty<K extends RefusalKind>(c: ApiContext, result: Result<unknown, K>) {
-  return isOk(result) ? c.body(null, 204) : answerOf(result);
+function together({ param, query, json }: Taken<z.ZodType, z.ZodType, z.ZodType>): unknown {
+  const all = Object.assign({}, query, json, param);
+  const [only, ...others] = Object.values(all);
+  return query === undefined && json === undefined && others.length === 0 ? only : all;
 }

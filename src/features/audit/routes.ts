@@ -1,24 +1,22 @@
 /** The routes of the audit trail. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { linesOf } from "../../http/ndjson.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
-import { answers } from "../../http/routes.ts";
+import { answers, routeTo, serve } from "../../http/routes.ts";
 import { pageFrom, pageOf } from "../parameters.ts";
 import { auditQuery, entrySchema, exportQuery } from "./schema.ts";
 import { entryNumber, exportAuditEntries, getAuditEntries, MOST_EXPORTED } from "./service.ts";
 
 export function registerAudit(api: Api): void {
-  api.openapi(getEntries, async (c) => {
-    const { cursor: before, ...query } = c.req.valid("query");
-    const { limit } = query;
-    const listed = await getAuditEntries(callerIn(c), { ...query, before, limit: limit + 1 });
-    if (listed.kind !== "ok") return answerOf(listed);
-    return c.json(
-      pageFrom(listed.value, limit, ({ id }) => entryNumber(id)),
-      200,
-    );
+  serve(api, "get", "/v1/audit", getAuditEntries, {
+    tags,
+    summary: "List changes",
+    description: "The newest first. Kept for `AUDIT_DAYS`.",
+    query: auditQuery,
+    input: ({ query: { cursor: before, limit, ...range } }) => ({ ...range, before, limit: limit + 1 }),
+    view: (entries, _, { query }) => pageFrom(entries, query.limit, ({ id }) => entryNumber(id)),
+    responses: answers(200, pageOf(entrySchema), "A page of changes.", 422),
   });
 
   api.openapi(exportEntries, async (c) => {
@@ -28,27 +26,14 @@ export function registerAudit(api: Api): void {
   });
 }
 
-const common = {
-  method: "get" as const,
-  tags: ["Audit"],
-  middleware: [permitting(getAuditEntries.permission)],
-};
-
-const getEntries = createRoute({
-  ...common,
-  path: "/v1/audit",
-  summary: "List changes",
-  description: "The newest first. Kept for `AUDIT_DAYS`.",
-  request: { query: auditQuery },
-  responses: answers(200, pageOf(entrySchema), "A page of changes.", 422),
-});
+const tags = ["Audit"];
 
 const EXAMPLE = `{"id":"aud_1bm8hcd2k00","at":"2026-11-21T09:00:00.000Z","tenant":"acme","actor":{"kind":"admin_key","key":null,"session":null,"person":null},"action":"destination.paused","subject":"dst_8m2x0f7q9a4r6t1v3w5y","changes":null}
 `;
 
 const exportEntries = createRoute({
-  ...common,
-  path: "/v1/audit/export",
+  ...routeTo("get", "/v1/audit/export", exportAuditEntries),
+  tags,
   summary: "Export changes",
   description: `One entry a line, the newest first, at most ${MOST_EXPORTED.toLocaleString("en")}.`,
   request: { query: exportQuery },

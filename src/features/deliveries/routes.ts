@@ -1,11 +1,10 @@
 /** The routes of deliveries and their attempts. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
-import { jsonBody } from "../../http/json-body.ts";
 import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
-import { answers, jsonRequest, optionalJson, reply, routeTo } from "../../http/routes.ts";
+import { answers, routeTo, serve } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
-import { encodeCursor, idParam, pageOf } from "../parameters.ts";
+import { cursorAfter, idParam, pageAt, pageOf } from "../parameters.ts";
 import { getAttempt } from "./attempts.ts";
 import { getBlockedKeys, skipDelivery } from "./ordering.ts";
 import {
@@ -35,113 +34,7 @@ import { getDeliveries, getDelivery, placesOf } from "./service.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "./tail.ts";
 import { storedDelivery } from "./view.ts";
 
-export function registerDeliveries(api: Api): void {
-  // Before the route of one delivery, whose path would match.
-  api.openapi(tailRoute, async (c) => {
-    const { destination_id: destinationId, type, tenant } = c.req.valid("query");
-    const { now } = c.get("services");
-    const tailed = await tailDeliveries(callerIn(c), {
-      ...{ tenant, destinationId, type },
-      last: c.req.header(LAST_EVENT_ID),
-      render: ({ found, event: { tenant, type, acceptedAt } }) =>
-        JSON.stringify({ ...storedDelivery(found, now()), tenant, type, timestamp: isoTime(acceptedAt) }),
-    });
-    return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
-  });
-
-  api.openapi(retryRoute, async (c) => reply(c, await retryDelivery(callerIn(c), c.req.valid("param").id)));
-
-  for (const { path } of [retryManyRoute, repairRoute])
-    api.use(path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
-  api.openapi(retryManyRoute, async (c) => {
-    const retried = await retryDeliveries(callerIn(c), c.req.valid("json").delivery_ids);
-    if (retried.kind !== "ok") return answerOf(retried);
-    const data = retried.value.map(({ id, result }) =>
-      result.kind === "ok" ? { id, delivery: result.value } : { id, problem: problemOf(result) },
-    );
-    return c.json({ data }, 200);
-  });
-
-  api.openapi(repairRoute, async (c) => {
-    const { action, ...query } = c.req.valid("json");
-    const done = await repairDeliveries(callerIn(c), { action, chosen: { kind: "found", query } });
-    if (done.kind !== "ok") return answerOf(done);
-    const { done: repaired, skipped, next } = done.value;
-    const next_cursor = next ? encodeCursor(placesOf(next)) : null;
-    return c.json({ repaired, skipped: [...skipped], next_cursor }, 200);
-  });
-
-  api.openapi(listRoute, async (c) => {
-    const listed = await getDeliveries(callerIn(c), c.req.valid("query"));
-    if (listed.kind !== "ok") return answerOf(listed);
-    const { deliveries: data, next } = listed.value;
-    return c.json({ data, next_cursor: next ? encodeCursor(placesOf(next)) : null }, 200);
-  });
-
-  api.openapi(showRoute, async (c) => reply(c, await getDelivery(callerIn(c), c.req.valid("param").id)));
-
-  api.openapi(attemptRoute, async (c) => {
-    const { id: delivery, at } = c.req.valid("param");
-    return reply(c, await getAttempt(callerIn(c), { delivery, at }));
-  });
-
-  api.openapi(cancelRoute, async (c) =>
-    reply(c, await cancelOneDelivery(callerIn(c), c.req.valid("param").id)),
-  );
-
-  api.openapi(skipRoute, async (c) => reply(c, await skipDelivery(callerIn(c), c.req.valid("param").id)));
-
-  api.openapi(blockedKeysRoute, async (c) => {
-    const destination = c.req.valid("param").id;
-    const listed = await getBlockedKeys(callerIn(c), { ...c.req.valid("query"), destination });
-    if (listed.kind !== "ok") return answerOf(listed);
-    const { keys, next } = listed.value;
-    return c.json({ data: keys.map(blockedKeyView), next_cursor: next ? encodeCursor(next) : null }, 200);
-  });
-
-  api.openapi(cancelWaitingRoute, async (c) => {
-    const destination = c.req.valid("param").id;
-    const cancelled = await cancelWaiting(callerIn(c), { ...c.req.valid("json"), destination });
-    if (cancelled.kind !== "ok") return answerOf(cancelled);
-    const { next, ...counts } = cancelled.value;
-    return c.json({ ...counts, next_cursor: next ? encodeCursor(next) : null }, 200);
-  });
-}
-
 const tags = ["Deliveries"];
-
-const listRoute = createRoute({
-  ...routeTo("get", "/v1/deliveries", getDeliveries),
-  summary: "List deliveries",
-  tags,
-  description:
-    "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
-    "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
-    "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
-    "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
-    "event alone.",
-  request: { query: deliveryQuery },
-  responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", 422),
-});
-
-const showRoute = createRoute({
-  ...routeTo("get", "/v1/deliveries/{id}", getDelivery),
-  summary: "Show a delivery and its attempts",
-  tags,
-  request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery.", 404),
-});
-
-const attemptRoute = createRoute({
-  ...routeTo("get", "/v1/deliveries/{id}/attempts/{at}", getAttempt),
-  summary: "Show an attempt with request and answer",
-  tags,
-  description:
-    "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
-    "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
-  request: { params: attemptParam },
-  responses: answers(200, attemptSchema, "The attempt.", 404),
-});
 
 const stream = {
   type: "string" as const,
@@ -167,18 +60,6 @@ const tailRoute = createRoute({
   },
 });
 
-const retryRoute = createRoute({
-  ...routeTo("post", "/v1/deliveries/{id}/retry", retryDelivery),
-  summary: "Send a delivery again",
-  tags,
-  description:
-    "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
-    "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
-    "log is kept. A delivery that has not ended is refused with 409.",
-  request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
-});
-
 const retriedDeliveries = z
   .object({
     data: z
@@ -195,69 +76,140 @@ const retriedDeliveries = z
   })
   .openapi("DeliveryRetries");
 
-const retryManyRoute = createRoute({
-  ...routeTo("post", "/v1/deliveries/retry", retryDeliveries, jsonBody()),
-  summary: "Send several deliveries again",
-  tags,
-  description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused by itself.`,
-  request: { body: jsonRequest(deliveryIds) },
-  responses: answers(200, retriedDeliveries, "What became of each.", "body"),
-});
+export function registerDeliveries(api: Api): void {
+  // Before the route of one delivery, whose path would match.
+  api.openapi(tailRoute, async (c) => {
+    const { destination_id: destinationId, type, tenant } = c.req.valid("query");
+    const { now } = c.get("services");
+    const tailed = await tailDeliveries(callerIn(c), {
+      ...{ tenant, destinationId, type },
+      last: c.req.header(LAST_EVENT_ID),
+      render: ({ found, event: { tenant, type, acceptedAt } }) =>
+        JSON.stringify({ ...storedDelivery(found, now()), tenant, type, timestamp: isoTime(acceptedAt) }),
+    });
+    return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
+  });
 
-const repairRoute = createRoute({
-  ...routeTo("post", "/v1/deliveries/repair", repairDeliveries, jsonBody()),
-  summary: "Retry or cancel all that a filter finds",
-  tags,
-  description:
-    "Takes the conditions of the list of deliveries, and retries or cancels what they find. Each delivery is repaired or left " +
-    `by itself. A request repairs ${MOST_IDS} at most: repeat it with \`next_cursor\` as \`cursor\` until that is null. It may ` +
-    "repair none and still have a `next_cursor`. To send a whole period again at a pace, start replays.",
-  request: { body: jsonRequest(repairQuery) },
-  responses: answers(200, repairedDeliveries, "How many were repaired, and why others were not.", "body"),
-});
+  serve(api, "post", "/v1/deliveries/{id}/retry", retryDelivery, {
+    summary: "Send a delivery again",
+    tags,
+    description:
+      "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
+      "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
+      "log is kept. A delivery that has not ended is refused with 409.",
+    params: idParam,
+    responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
+  });
 
-const cancelRoute = createRoute({
-  ...routeTo("post", "/v1/deliveries/{id}/cancel", cancelOneDelivery),
-  summary: "Cancel a delivery",
-  tags,
-  description:
-    "Ends a delivery that is queued, waits or is to be retried: it is `cancelled`, and no attempt is made. May be repeated. " +
-    "While an attempt is under way, and once the delivery is delivered or dead, it is refused with 409. An attempt that " +
-    "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
-  request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery, cancelled.", 404, 409),
-});
+  for (const path of ["/v1/deliveries/retry", "/v1/deliveries/repair"])
+    api.use(path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  serve(api, "post", "/v1/deliveries/retry", retryDeliveries, {
+    summary: "Send several deliveries again",
+    tags,
+    description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused by itself.`,
+    body: deliveryIds,
+    input: ({ json }) => json.delivery_ids,
+    view: (all) => ({
+      data: all.map(({ id, result }) =>
+        result.kind === "ok" ? { id, delivery: result.value } : { id, problem: problemOf(result) },
+      ),
+    }),
+    responses: answers(200, retriedDeliveries, "What became of each.", "body"),
+  });
 
-const skipRoute = createRoute({
-  ...routeTo("post", "/v1/deliveries/{id}/skip", skipDelivery),
-  summary: "Skip a dead delivery that holds its key",
-  tags,
-  description:
-    'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
-    "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
-  request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery, which holds its key no longer.", 404, 409),
-});
+  serve(api, "post", "/v1/deliveries/repair", repairDeliveries, {
+    summary: "Retry or cancel all that a filter finds",
+    tags,
+    description:
+      "Takes the conditions of the list of deliveries, and retries or cancels what they find. Each delivery is repaired or left " +
+      `by itself. A request repairs ${MOST_IDS} at most: repeat it with \`next_cursor\` as \`cursor\` until that is null. It may ` +
+      "repair none and still have a `next_cursor`. To send a whole period again at a pace, start replays.",
+    body: repairQuery,
+    input: ({ json: { action, ...query } }) => ({ action, chosen: { kind: "found", query } }),
+    view: ({ done, skipped, next }) => ({
+      ...{ repaired: done, skipped: [...skipped] },
+      next_cursor: cursorAfter(next && placesOf(next)),
+    }),
+    responses: answers(200, repairedDeliveries, "How many were repaired, and why others were not.", "body"),
+  });
 
-const blockedKeysRoute = createRoute({
-  ...routeTo("get", "/v1/destinations/{id}/blocked-keys", getBlockedKeys),
-  summary: "List the blocked keys of a destination",
-  tags: ["Destinations"],
-  description:
-    "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
-    "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
-  request: { params: idParam, query: blockedKeysQuery },
-  responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
-});
+  serve(api, "get", "/v1/deliveries", getDeliveries, {
+    summary: "List deliveries",
+    tags,
+    description:
+      "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
+      "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
+      "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
+      "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
+      "event alone.",
+    query: deliveryQuery,
+    view: ({ deliveries, next }) => pageAt(deliveries, next && placesOf(next)),
+    responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", 422),
+  });
 
-const cancelWaitingRoute = createRoute({
-  ...routeTo("post", "/v1/destinations/{id}/cancel-waiting", cancelWaiting, jsonBody({ mayBeEmpty: true })),
-  summary: "Cancel what waits for a destination",
-  tags: ["Destinations"],
-  description:
-    "Cancels the deliveries that are `waiting` for the destination, all or some, and those `queued` behind others of their keys; " +
-    "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
-    "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
-  request: { params: idParam, body: optionalJson(waitingQuery) },
-  responses: answers(200, cancelledDeliveries, "How many were cancelled.", "body", 404),
-});
+  serve(api, "get", "/v1/deliveries/{id}", getDelivery, {
+    summary: "Show a delivery and its attempts",
+    tags,
+    params: idParam,
+    responses: answers(200, deliverySchema, "The delivery.", 404),
+  });
+
+  serve(api, "get", "/v1/deliveries/{id}/attempts/{at}", getAttempt, {
+    summary: "Show an attempt with request and answer",
+    tags,
+    description:
+      "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
+      "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
+    params: attemptParam,
+    input: ({ param: { id: delivery, at } }) => ({ delivery, at }),
+    responses: answers(200, attemptSchema, "The attempt.", 404),
+  });
+
+  serve(api, "post", "/v1/deliveries/{id}/cancel", cancelOneDelivery, {
+    summary: "Cancel a delivery",
+    tags,
+    description:
+      "Ends a delivery that is queued, waits or is to be retried: it is `cancelled`, and no attempt is made. May be repeated. " +
+      "While an attempt is under way, and once the delivery is delivered or dead, it is refused with 409. An attempt that " +
+      "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
+    params: idParam,
+    responses: answers(200, deliverySchema, "The delivery, cancelled.", 404, 409),
+  });
+
+  serve(api, "post", "/v1/deliveries/{id}/skip", skipDelivery, {
+    summary: "Skip a dead delivery that holds its key",
+    tags,
+    description:
+      'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
+      "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
+    params: idParam,
+    responses: answers(200, deliverySchema, "The delivery, which holds its key no longer.", 404, 409),
+  });
+
+  serve(api, "get", "/v1/destinations/{id}/blocked-keys", getBlockedKeys, {
+    summary: "List the blocked keys of a destination",
+    tags: ["Destinations"],
+    description:
+      "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
+      "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
+    params: idParam,
+    query: blockedKeysQuery,
+    input: ({ param: { id: destination }, query }) => ({ ...query, destination }),
+    view: ({ keys, next }) => pageAt(keys.map(blockedKeyView), next),
+    responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
+  });
+
+  serve(api, "post", "/v1/destinations/{id}/cancel-waiting", cancelWaiting, {
+    summary: "Cancel what waits for a destination",
+    tags: ["Destinations"],
+    description:
+      "Cancels the deliveries that are `waiting` for the destination, all or some, and those `queued` behind others of their keys; " +
+      "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
+      "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
+    params: idParam,
+    optionalBody: waitingQuery,
+    input: ({ param: { id: destination }, json }) => ({ ...json, destination }),
+    view: ({ next, ...counts }) => ({ ...counts, next_cursor: cursorAfter(next) }),
+    responses: answers(200, cancelledDeliveries, "How many were cancelled.", "body", 404),
+  });
+}

@@ -3,22 +3,12 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS } from "../../core/credentials.ts";
 import { type Checked, errorsOf, givenTo } from "../../core/field-errors.ts";
 import { attemptErrors } from "../../core/reasons.ts";
-import { mapOk, type RefusalKind, type Result } from "../../core/result.ts";
-import { permitting } from "../../http/auth.ts";
+import { mapOk } from "../../core/result.ts";
 import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
-import {
-  answers,
-  emptied,
-  jsonAnswer,
-  jsonRequest,
-  optionalJson,
-  reply,
-  replyEmpty,
-  routeTo,
-} from "../../http/routes.ts";
+import { answers, emptied, jsonAnswer, jsonRequest, reply, routeTo, serve } from "../../http/routes.ts";
 import { idPatterns } from "../../ids.ts";
 import type { Destination } from "../../store/destination.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
@@ -33,6 +23,7 @@ import {
   strict,
   tenantName,
 } from "../parameters.ts";
+import type { Caller } from "../service.ts";
 import {
   certificationOrder,
   certificationSchema,
@@ -63,145 +54,6 @@ import {
 } from "./service.ts";
 import { creationErrors, urlErrors } from "./validate.ts";
 
-export function registerDestinations(api: Api): void {
-  api.openapi(
-    creation,
-    async (c) => {
-      const { "idempotency-key": key } = c.req.valid("header");
-      const input = { destination: c.req.valid("json"), key, requestUrl: c.req.url };
-      const created = await createDestination(callerIn(c), input);
-      if (created.kind !== "ok") {
-        const { existing } = created;
-        return answerOf(created, existing === undefined ? {} : { location: `/v1/destinations/${existing}` });
-      }
-      const { row, shown } = created.value;
-      return c.json({ ...destinationViewFor(callerIn(c).principal, row), ...shown }, 201);
-    },
-    (result, c: ApiContext) => {
-      const given = result.target === "json" ? givenTo(result) : undefined;
-      return refuseInvalid(result, creationErrors(c.get("services"), given, c.req.url));
-    },
-  );
-
-  api.openapi(list, async (c) => {
-    const { tenant, limit, cursor: after } = c.req.valid("query");
-    const { principal } = callerIn(c);
-    const listed = await getDestinations(callerIn(c), { tenant, after, limit: limit + 1 });
-    if (listed.kind !== "ok") return answerOf(listed);
-    return c.json(
-      pageFrom(
-        listed.value.map((row) => destinationViewFor(principal, row)),
-        limit,
-        ({ id }) => id,
-      ),
-      200,
-    );
-  });
-
-  api.openapi(show, async (c) => replyShown(c, await getDestination(callerIn(c), c.req.valid("param").id)));
-
-  api.openapi(
-    change,
-    async (c) => {
-      const { id } = c.req.valid("param");
-      const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
-      return replyShown(c, await updateDestination(callerIn(c), input));
-    },
-    (result, c: ApiContext) =>
-      refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),
-  );
-
-  api.openapi(deletion, async (c) =>
-    replyEmpty(c, await removeDestination(callerIn(c), c.req.valid("param").id)),
-  );
-}
-
-/** 422 with the errors of all fields at once: those that the schema finds, and the others. */
-function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
-  const errors = [...errorsOf(result), ...others];
-  return errors.length > 0 ? invalid(errors) : undefined;
-}
-
-export function registerDestinationStatus(api: Api): void {
-  api.openapi(pause, async (c) =>
-    replyShown(c, await pauseDestination(callerIn(c), c.req.valid("param").id)),
-  );
-
-  api.openapi(resume, async (c) =>
-    replyShown(c, await resumeDestination(callerIn(c), c.req.valid("param").id)),
-  );
-}
-
-export function registerDestinationTest(api: Api): void {
-  api.openapi(testEvent, async (c) => {
-    const { type } = c.req.valid("json") ?? {};
-    return reply(c, await testDestination(callerIn(c), { ...c.req.valid("param"), type }));
-  });
-
-  api.openapi(certification, async (c) => {
-    const order = { ...c.req.valid("json"), ...c.req.valid("param") };
-    return reply(c, await certifyDestination(callerIn(c), order));
-  });
-
-  api.openapi(lastCertification, async (c) =>
-    reply(c, await getCertification(callerIn(c), c.req.valid("param").id)),
-  );
-}
-
-export function registerDestinationPreview(api: Api): void {
-  api.openapi(preview, async (c) => {
-    const { id } = c.req.valid("param");
-    return reply(c, await previewDestination(callerIn(c), { ...c.req.valid("json"), id }));
-  });
-}
-
-export function registerDestinationRotation(api: Api): void {
-  api.openapi(rotation, async (c) => {
-    const { id } = c.req.valid("param");
-    const rotated = await rotateSecret(callerIn(c), { ...c.req.valid("json"), id });
-    if (rotated.kind !== "ok") return answerOf(rotated);
-    const { row, shown } = rotated.value;
-    return c.json({ ...destinationViewFor(callerIn(c).principal, row), ...shown }, 200);
-  });
-}
-
-/** Registered before authentication. */
-export function registerDestinationKeys(api: Api): void {
-  api.openapi(keySet, async (c) => {
-    const keys = await publicKeysOf(c.get("services"), c.req.valid("param").id);
-    if (keys.kind !== "ok") return answerOf(keys);
-    return c.json({ keys: [...keys.value] }, 200, { "cache-control": `public, max-age=${MAX_AGE_S}` });
-  });
-}
-
-/**
- * Short, so that a rotation is seen long before an overlap of a day ends. Isolates do not cache the keys: a receiver that
- * fetches them again, because it met a key that it does not know, must find it.
- */
-const MAX_AGE_S = 300;
-
-export function registerMasterKeyRotation(api: Api): void {
-  api.openapi(masterKey, async (c) =>
-    reply(c, await rotateMasterKey(callerIn(c), c.req.valid("query").cursor ?? "")),
-  );
-}
-
-export function registerDestinationHealth(api: Api): void {
-  api.openapi(health, async (c) =>
-    reply(c, await getDestinationHealth(callerIn(c), c.req.valid("param").id)),
-  );
-
-  api.openapi(holdEnd, async (c) => reply(c, await clearHold(callerIn(c), c.req.valid("param").id)));
-}
-
-/** The destination as its caller may see it. */
-function replyShown<K extends RefusalKind>(c: ApiContext, result: Result<Destination, K>) {
-  return reply(
-    c,
-    mapOk(result, (row) => destinationViewFor(callerIn(c).principal, row)),
-  );
-}
-
 const tags = ["Destinations"];
 
 const creationHeaders = z.object({
@@ -230,33 +82,6 @@ const creation = createRoute({
   ),
 });
 
-const list = createRoute({
-  ...routeTo("get", "/v1/destinations", getDestinations),
-  summary: "List destinations",
-  tags,
-  request: {
-    query: strict({
-      tenant: tenantName.optional().describe("Only destinations of this tenant."),
-      limit: limitParam,
-      cursor: cursorParam(z.string().regex(idPatterns.destination)),
-    }),
-  },
-  responses: answers(
-    200,
-    pageOf(destinationSchema),
-    "A page of destinations, ordered by id, without deleted ones.",
-    422,
-  ),
-});
-
-const show = createRoute({
-  ...routeTo("get", "/v1/destinations/{id}", getDestination),
-  summary: "Show a destination",
-  tags,
-  request: { params: idParam },
-  responses: answers(200, destinationSchema, "The destination.", 404),
-});
-
 const change = createRoute({
   ...routeTo("patch", "/v1/destinations/{id}", updateDestination, jsonBody()),
   summary: "Change a destination",
@@ -273,40 +98,109 @@ const change = createRoute({
   ),
 });
 
-const deletion = createRoute({
-  ...routeTo("delete", "/v1/destinations/{id}", removeDestination),
-  summary: "Delete a destination",
-  description:
-    "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
-    "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
-  tags,
-  request: { params: idParam },
-  responses: emptied("The destination is deleted.", 404),
-});
+export function registerDestinations(api: Api): void {
+  api.openapi(
+    creation,
+    async (c) => {
+      const { "idempotency-key": key } = c.req.valid("header");
+      const input = { destination: c.req.valid("json"), key, requestUrl: c.req.url };
+      const created = await createDestination(callerIn(c), input);
+      if (created.kind !== "ok") {
+        const { existing } = created;
+        return answerOf(created, existing === undefined ? {} : { location: `/v1/destinations/${existing}` });
+      }
+      const { row, shown } = created.value;
+      return c.json({ ...destinationViewFor(callerIn(c).principal, row), ...shown }, 201);
+    },
+    (result, c: ApiContext) => {
+      const given = result.target === "json" ? givenTo(result) : undefined;
+      return refuseInvalid(result, creationErrors(c.get("services"), given, c.req.url));
+    },
+  );
 
-const statusCommon = {
-  method: "post" as const,
-  tags,
-  request: { params: idParam },
-  responses: answers(200, destinationSchema, "The destination.", 404),
-};
+  serve(api, "get", "/v1/destinations", getDestinations, {
+    summary: "List destinations",
+    tags,
+    query: strict({
+      tenant: tenantName.optional().describe("Only destinations of this tenant."),
+      limit: limitParam,
+      cursor: cursorParam(z.string().regex(idPatterns.destination)),
+    }),
+    input: ({ query: { tenant, limit, cursor: after } }) => ({ tenant, after, limit: limit + 1 }),
+    view: (rows, caller, { query }) =>
+      pageFrom(
+        rows.map((row) => shownTo(row, caller)),
+        query.limit,
+        ({ id }) => id,
+      ),
+    responses: answers(
+      200,
+      pageOf(destinationSchema),
+      "A page of destinations, ordered by id, without deleted ones.",
+      422,
+    ),
+  });
 
-const pause = createRoute({
-  ...statusCommon,
-  path: "/v1/destinations/{id}/pause",
-  middleware: [permitting(pauseDestination.permission)],
-  summary: "Pause a destination",
-  description:
-    "Its deliveries wait until it is resumed, or until their age limits. A destination that is paused already keeps its " +
-    "`status_reason`. May be repeated.",
-});
-const resume = createRoute({
-  ...statusCommon,
-  path: "/v1/destinations/{id}/resume",
-  middleware: [permitting(resumeDestination.permission)],
-  summary: "Resume a destination",
-  description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
-});
+  serve(api, "get", "/v1/destinations/{id}", getDestination, {
+    summary: "Show a destination",
+    tags,
+    params: idParam,
+    view: shownTo,
+    responses: answers(200, destinationSchema, "The destination.", 404),
+  });
+
+  api.openapi(
+    change,
+    async (c) => {
+      const { id } = c.req.valid("param");
+      const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
+      const caller = callerIn(c);
+      return reply(
+        c,
+        mapOk(await updateDestination(caller, input), (row) => shownTo(row, caller)),
+      );
+    },
+    (result, c: ApiContext) =>
+      refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),
+  );
+
+  serve(api, "delete", "/v1/destinations/{id}", removeDestination, {
+    summary: "Delete a destination",
+    description:
+      "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
+      "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
+    tags,
+    params: idParam,
+    responses: emptied("The destination is deleted.", 404),
+  });
+}
+
+/** 422 with the errors of all fields at once: those that the schema finds, and the others. */
+function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
+  const errors = [...errorsOf(result), ...others];
+  return errors.length > 0 ? invalid(errors) : undefined;
+}
+
+export function registerDestinationStatus(api: Api): void {
+  const common = {
+    tags,
+    params: idParam,
+    view: shownTo,
+    responses: answers(200, destinationSchema, "The destination.", 404),
+  };
+  serve(api, "post", "/v1/destinations/{id}/pause", pauseDestination, {
+    ...common,
+    summary: "Pause a destination",
+    description:
+      "Its deliveries wait until it is resumed, or until their age limits. A destination that is paused already keeps its " +
+      "`status_reason`. May be repeated.",
+  });
+  serve(api, "post", "/v1/destinations/{id}/resume", resumeDestination, {
+    ...common,
+    summary: "Resume a destination",
+    description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
+  });
+}
 
 const testOrderSchema = strict({
   type: eventType.optional().openapi({
@@ -346,78 +240,79 @@ const testResultSchema = z
   })
   .openapi("DestinationTest");
 
-const testEvent = createRoute({
-  ...routeTo("post", "/v1/destinations/{id}/test", testDestination, jsonBody({ mayBeEmpty: true })),
-  summary: "Send a test event",
-  tags,
-  description:
-    "Sends a signed event at once, even when the destination is paused or its circuit is open: the example of `type` in " +
-    "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
-    "affect circuit or limits. At most once in five seconds.",
-  request: { params: idParam, body: optionalJson(testOrderSchema) },
-  responses: answers(200, testResultSchema, "What was sent, and the result.", "body", 404, 409),
-});
+export function registerDestinationTest(api: Api): void {
+  serve(api, "post", "/v1/destinations/{id}/test", testDestination, {
+    summary: "Send a test event",
+    tags,
+    description:
+      "Sends a signed event at once, even when the destination is paused or its circuit is open: the example of `type` in " +
+      "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
+      "affect circuit or limits. At most once in five seconds.",
+    params: idParam,
+    optionalBody: testOrderSchema,
+    responses: answers(200, testResultSchema, "What was sent, and the result.", "body", 404, 409),
+  });
 
-const certification = createRoute({
-  ...routeTo("post", "/v1/destinations/{id}/certification", certifyDestination, jsonBody()),
-  summary: "Test a receiver's conformance",
-  tags,
-  description:
-    "Sends the endpoint at most eight signed requests, right ones and forged ones, one after the other, and judges each by " +
-    "the status and the time of its answer. They are events of the type `breakwater.test` with ids that begin with `test_`; " +
-    "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
-    "`Retry-After` holds the destination, and for at most 45 seconds.",
-  request: { params: idParam, body: jsonRequest(certificationOrder) },
-  responses: answers(200, certificationSchema, "The result of each check.", "body", 404, 409),
-});
+  serve(api, "post", "/v1/destinations/{id}/certification", certifyDestination, {
+    summary: "Test a receiver's conformance",
+    tags,
+    description:
+      "Sends the endpoint at most eight signed requests, right ones and forged ones, one after the other, and judges each by " +
+      "the status and the time of its answer. They are events of the type `breakwater.test` with ids that begin with `test_`; " +
+      "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
+      "`Retry-After` holds the destination, and for at most 45 seconds.",
+    params: idParam,
+    body: certificationOrder,
+    responses: answers(200, certificationSchema, "The result of each check.", "body", 404, 409),
+  });
 
-const lastCertification = createRoute({
-  ...routeTo("get", "/v1/destinations/{id}/certification", getCertification),
-  summary: "Show a receiver's conformance",
-  tags,
-  description: "The last result for the destination's current target.",
-  request: { params: idParam },
-  responses: answers(200, certificationSchema, "The result of each check.", 404),
-});
+  serve(api, "get", "/v1/destinations/{id}/certification", getCertification, {
+    summary: "Show a receiver's conformance",
+    tags,
+    description: "The last result for the destination's current target.",
+    params: idParam,
+    responses: answers(200, certificationSchema, "The result of each check.", 404),
+  });
+}
 
-const preview = createRoute({
-  ...routeTo(
-    "post",
-    "/v1/destinations/{id}/preview",
-    previewDestination,
-    withinAnyReadLimit,
-    jsonBody({ mayBeEmpty: true }),
-  ),
-  summary: "Preview which events a destination takes",
-  tags,
-  description:
-    `Shows which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
-    "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
-    `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
-    "others post much, or events are large, fewer events are shown.",
-  request: { params: idParam, body: optionalJson(destinationDraft) },
-  responses: answers(200, previewSchema, "The last events, and whether each would be taken.", "body", 404),
-});
+export function registerDestinationPreview(api: Api): void {
+  serve(api, "post", "/v1/destinations/{id}/preview", previewDestination, {
+    summary: "Preview which events a destination takes",
+    tags,
+    description:
+      `Shows which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
+      "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
+      `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
+      "others post much, or events are large, fewer events are shown.",
+    middleware: [withinAnyReadLimit],
+    params: idParam,
+    optionalBody: destinationDraft,
+    responses: answers(200, previewSchema, "The last events, and whether each would be taken.", "body", 404),
+  });
+}
 
-const rotation = createRoute({
-  ...routeTo("post", "/v1/destinations/{id}/rotate-secret", rotateSecret, jsonBody({ mayBeEmpty: true })),
-  summary: "Rotate a destination's secret",
-  tags,
-  description:
-    "Each secret signs until its own overlap ends, even when the secret is rotated again before that: the current one " +
-    `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
-    "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
-    "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
-  request: { params: idParam, body: optionalJson(secretRotation) },
-  responses: answers(
-    200,
-    destinationSchema.extend(shownSecret),
-    "The destination, with its new secret; it is shown only here.",
-    "body",
-    404,
-    409,
-  ),
-});
+export function registerDestinationRotation(api: Api): void {
+  serve(api, "post", "/v1/destinations/{id}/rotate-secret", rotateSecret, {
+    summary: "Rotate a destination's secret",
+    tags,
+    description:
+      "Each secret signs until its own overlap ends, even when the secret is rotated again before that: the current one " +
+      `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
+      "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
+      "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
+    params: idParam,
+    optionalBody: secretRotation,
+    view: ({ row, shown }, caller) => ({ ...shownTo(row, caller), ...shown }),
+    responses: answers(
+      200,
+      destinationSchema.extend(shownSecret),
+      "The destination, with its new secret; it is shown only here.",
+      "body",
+      404,
+      409,
+    ),
+  });
+}
 
 const keySet = createRoute({
   method: "get",
@@ -439,34 +334,55 @@ const keySet = createRoute({
   },
 });
 
-const masterKey = createRoute({
-  ...routeTo("post", "/v1/rotate-master-key", rotateMasterKey),
-  summary: "Rotate the master key",
-  tags: ["Operations"],
-  description:
-    "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
-    "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
-  request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
-  responses: answers(200, masterKeyRotation, "The result of the step.", 422),
-});
+/** Registered before authentication. */
+export function registerDestinationKeys(api: Api): void {
+  api.openapi(keySet, async (c) => {
+    const keys = await publicKeysOf(c.get("services"), c.req.valid("param").id);
+    if (keys.kind !== "ok") return answerOf(keys);
+    return c.json({ keys: [...keys.value] }, 200, { "cache-control": `public, max-age=${MAX_AGE_S}` });
+  });
+}
 
-const healthCommon = { tags, request: { params: idParam } };
+/**
+ * Short, so that a rotation is seen long before an overlap of a day ends. Isolates do not cache the keys: a receiver that
+ * fetches them again, because it met a key that it does not know, must find it.
+ */
+const MAX_AGE_S = 300;
 
-const health = createRoute({
-  ...healthCommon,
-  ...routeTo("get", "/v1/destinations/{id}/health", getDestinationHealth),
-  summary: "Show a destination's health",
-  description: "The state of its gate: what it does now, why, and until when.",
-  responses: answers(200, healthSchema, "The destination's health.", 404),
-});
+export function registerMasterKeyRotation(api: Api): void {
+  serve(api, "post", "/v1/rotate-master-key", rotateMasterKey, {
+    summary: "Rotate the master key",
+    tags: ["Operations"],
+    description:
+      "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
+      "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
+    query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }),
+    input: ({ query: { cursor = "" } }) => cursor,
+    responses: answers(200, masterKeyRotation, "The result of the step.", 422),
+  });
+}
 
-const holdEnd = createRoute({
-  ...healthCommon,
-  ...routeTo("post", "/v1/destinations/{id}/clear-hold", clearHold),
-  summary: "End a hold",
-  description:
-    "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
-    "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
-    "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
-  responses: answers(200, healthSchema, "The destination's health without the hold.", 404),
-});
+export function registerDestinationHealth(api: Api): void {
+  const common = { tags, params: idParam };
+  serve(api, "get", "/v1/destinations/{id}/health", getDestinationHealth, {
+    ...common,
+    summary: "Show a destination's health",
+    description: "The state of its gate: what it does now, why, and until when.",
+    responses: answers(200, healthSchema, "The destination's health.", 404),
+  });
+
+  serve(api, "post", "/v1/destinations/{id}/clear-hold", clearHold, {
+    ...common,
+    summary: "End a hold",
+    description:
+      "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
+      "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
+      "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
+    responses: answers(200, healthSchema, "The destination's health without the hold.", 404),
+  });
+}
+
+/** The destination as its caller may see it. */
+function shownTo(row: Destination, { principal }: Caller) {
+  return destinationViewFor(principal, row);
+}

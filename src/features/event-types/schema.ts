@@ -29,6 +29,11 @@ export const newEventType = strict({
   retention_days: retentionDaysField.optional(),
 }).openapi("NewEventType");
 
+/** The type's name in a path. */
+export const typeParam = z.object({
+  name: z.string().openapi({ description: "The type, as events name it.", example: "invoice.paid" }),
+});
+
 export const typeSchema = z
   .object({
     name: z.string(),

@@ -2,8 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { errorsOf } from "../../core/field-errors.ts";
 import { parseExactly } from "../../core/json-value.ts";
-import type { FieldError } from "../../core/result.ts";
-import { withFieldNames } from "../../core/result.ts";
+import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { eventContent, noEventFields } from "../../http/event-content.ts";
@@ -12,7 +11,7 @@ import { refusesOwnAttempts } from "../../http/loops.ts";
 import { eventLines, NDJSON, withLine, withLines } from "../../http/ndjson.ts";
 import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
-import { alsoAs, answers, jsonAnswer, jsonRequest, reply, routeTo } from "../../http/routes.ts";
+import { alsoAs, answers, jsonAnswer, jsonRequest, serve } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import { idempotencyKey, idParam, pageOf } from "../parameters.ts";
 import {
@@ -63,27 +62,43 @@ export function registerEvents(api: Api): void {
     return c.json(event, 202);
   });
 
-  api.openapi(showRoute, async (c) =>
-    reply(c, await getEvent(callerIn(c), { ...c.req.valid("param"), parse: parseExactly })),
-  );
+  serve(api, "get", "/v1/events/{id}", getEvent, {
+    summary: "Show an event and its deliveries",
+    description: "Each delivery with its state, its attempts, why it waits and until when.",
+    tags,
+    params: idParam,
+    input: ({ param: { id } }) => ({ id, parse: parseExactly }),
+    responses: answers(200, eventSchema, "The event and its deliveries.", 404),
+  });
 
-  api.openapi(listRoute, async (c) => {
-    const { type, data: asked, ...query } = c.req.valid("query");
-    const types = type === undefined ? undefined : [type];
-    const listed = await findEvents(callerIn(c), { ...query, types, withData: asked === "true" });
-    if (listed.kind !== "ok") return answerOf(listed);
-    const { events, data, next, lookedBackTo } = listed.value;
-    return c.json(
-      {
-        data: events.map((event) => ({
-          ...eventView(event),
-          ...(data && (data.get(event.id) ?? { data: null })),
-        })),
-        next_cursor: next ? cursorAt(next) : null,
-        looked_back_to: lookedBackView(lookedBackTo),
-      },
+  serve(api, "get", "/v1/events", findEvents, {
+    summary: "List events",
+    description:
+      "The newest first, those without a destination too, for as long as the deployment keeps them. A page looks at up to " +
+      `${BUNDLES_LOOKED_AT} bundles, which other tenants' events share: it may be short, or empty, and still have a ` +
+      "`next_cursor`; `looked_back_to` says how far it has come. Deliveries are shown with each event, and listed at " +
+      "`/v1/deliveries`.",
+    tags,
+    query: eventQuery,
+    input: ({ query: { type, data, ...query } }) => ({
+      ...query,
+      types: type === undefined ? undefined : [type],
+      withData: data === "true",
+    }),
+    view: ({ events, data, next, lookedBackTo }) => ({
+      data: events.map((event) => ({
+        ...eventView(event),
+        ...(data && (data.get(event.id) ?? { data: null })),
+      })),
+      next_cursor: next ? cursorAt(next) : null,
+      looked_back_to: lookedBackView(lookedBackTo),
+    }),
+    responses: answers(
       200,
-    );
+      pageOf(listedEvent).extend({ looked_back_to: lookedBack }),
+      "A page of events.",
+      422,
+    ),
   });
 }
 
@@ -177,31 +192,4 @@ const postManyRoute = createRoute({
     ),
     ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429, 503),
   },
-});
-
-const showRoute = createRoute({
-  ...routeTo("get", "/v1/events/{id}", getEvent),
-  summary: "Show an event and its deliveries",
-  description: "Each delivery with its state, its attempts, why it waits and until when.",
-  tags,
-  request: { params: idParam },
-  responses: answers(200, eventSchema, "The event and its deliveries.", 404),
-});
-
-const listRoute = createRoute({
-  ...routeTo("get", "/v1/events", findEvents),
-  summary: "List events",
-  description:
-    "The newest first, those without a destination too, for as long as the deployment keeps them. A page looks at up to " +
-    `${BUNDLES_LOOKED_AT} bundles, which other tenants' events share: it may be short, or empty, and still have a ` +
-    "`next_cursor`; `looked_back_to` says how far it has come. Deliveries are shown with each event, and listed at " +
-    "`/v1/deliveries`.",
-  tags,
-  request: { query: eventQuery },
-  responses: answers(
-    200,
-    pageOf(listedEvent).extend({ looked_back_to: lookedBack }),
-    "A page of events.",
-    422,
-  ),
 });

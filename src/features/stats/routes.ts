@@ -1,17 +1,10 @@
 /** `GET /v1/stats`: statistics of a window of time, for one destination, a tenant or all. */
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { windows } from "../../core/rollups.ts";
-import { type Api, callerIn } from "../../http/context.ts";
-import { answers, reply, routeTo } from "../../http/routes.ts";
+import type { Api } from "../../http/context.ts";
+import { answers, serve } from "../../http/routes.ts";
 import { strict, tenantName } from "../parameters.ts";
 import { getStats } from "./service.ts";
-
-export function registerStats(api: Api): void {
-  api.openapi(statsRoute, async (c) => {
-    const { window, destination_id: destination, tenant } = c.req.valid("query");
-    return reply(c, await getStats(callerIn(c), { window, destination, tenant }));
-  });
-}
 
 const time = z.iso.datetime();
 const rate = (description: string) =>
@@ -93,18 +86,18 @@ const statsSchema = z
   })
   .openapi("Stats");
 
-const statsRoute = createRoute({
-  ...routeTo("get", "/v1/stats", getStats),
-  summary: "Show statistics",
-  description:
-    "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
-  tags: ["Monitoring"],
-  request: {
+export function registerStats(api: Api): void {
+  serve(api, "get", "/v1/stats", getStats, {
+    summary: "Show statistics",
+    description:
+      "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
+    tags: ["Monitoring"],
     query: strict({
       window: z.enum(windows).default("1h").describe("The length of time up to now."),
       destination_id: z.string().optional().describe("Only this destination."),
       tenant: tenantName.optional().describe("Only this tenant."),
     }),
-  },
-  responses: answers(200, statsSchema, "The statistics of the window.", 404, 422),
-});
+    input: ({ query: { window, destination_id: destination, tenant } }) => ({ window, destination, tenant }),
+    responses: answers(200, statsSchema, "The statistics of the window.", 404, 422),
+  });
+}
