@@ -25,6 +25,11 @@ export function eventAt(bundle: number, index: number): number {
   return bundle * INDEXES + index;
 }
 
+/** The largest number that an event of the bundle could have. None has it: a bundle has fewer events. */
+export function lastEventOf(bundle: number): number {
+  return eventAt(bundle, INDEXES - 1);
+}
+
 export function bundleOf(event: number): number {
   return Math.floor(event / INDEXES);
 }
@@ -36,7 +41,7 @@ export function indexOf(event: number): number {
 /** Indexes in ascending order, as pairs of the first and the last of each run of neighbours. */
 export type Runs = readonly number[];
 
-/** Ascending indexes as runs. */
+/** Ascending numbers as runs; one that is given twice begins another. */
 export function runsOf(indexes: readonly number[]): number[] {
   const runs: number[] = [];
   for (const index of indexes) {
@@ -100,6 +105,11 @@ export type BundlePart = Readonly<{
 
 /** Names a delivery: the event's number and the destination's id. */
 export type DeliveryKey = Readonly<{ eventId: number; destinationId: string }>;
+
+/** A delivery's name in maps and sets. */
+export function deliveryName({ eventId, destinationId }: DeliveryKey): string {
+  return `${eventId} ${destinationId}`;
+}
 
 /** Deliveries as parts, each of one bundle and destination. */
 export function partsOf(deliveries: readonly DeliveryKey[]): BundlePart[] {
@@ -188,7 +198,8 @@ export type Lines = Readonly<
   Record<string, readonly (readonly [line: string, giveUpAt: number, holds: 0 | 1, ...indexes: number[]])[]>
 >;
 
-const FIELDS = 3;
+/** Numbers that the header has for each event; the last of them are the bytes of its body. */
+export const HEADER_FIELDS = 3;
 
 export function storedHeader(
   events: readonly EventHeader[],
@@ -300,7 +311,7 @@ export function headersText(headers: readonly (RequestHeaders | undefined)[]): s
 /** The header of the event at an index; undefined when there is none. */
 export function headerAt(header: StoredHeader, index: number): EventHeader | undefined {
   const { tenants, types, events, contentTypes } = header;
-  const [tenant, type, bytes] = events.slice(index * FIELDS, index * FIELDS + FIELDS);
+  const [tenant, type, bytes] = events.slice(index * HEADER_FIELDS, (index + 1) * HEADER_FIELDS);
   if (tenant === undefined || type === undefined || bytes === undefined) return undefined;
   const contentType = contentTypes?.[index];
   const version = versionAt(header, index);
@@ -313,8 +324,30 @@ export function headerAt(header: StoredHeader, index: number): EventHeader | und
   };
 }
 
+/** All that a header says of an event but its bytes. */
+export type EventDetails = Omit<EventHeader, "bytes" | "isAddressed"> &
+  Readonly<{
+    tags: readonly string[];
+    channels: readonly string[];
+    /** Whether its content has been erased: it cannot be sent again. */
+    isErased: boolean;
+  }>;
+
+export function detailsAt(header: StoredHeader, index: number): EventDetails | undefined {
+  const { bytes, contentType, ...about } = headerAt(header, index) ?? {};
+  if (bytes === undefined) return undefined;
+  return {
+    ...(about as Pick<EventHeader, "tenant" | "type" | "version">),
+    tags: tagsAt(header, index),
+    channels: channelsAt(header, index),
+    ttlSeconds: ttlAt(header, index),
+    contentType,
+    isErased: isErased(header, index),
+  };
+}
+
 export function headersOf(header: StoredHeader): EventHeader[] {
-  return Array.from({ length: Math.floor(header.events.length / FIELDS) }, (_, i) =>
+  return Array.from({ length: Math.floor(header.events.length / HEADER_FIELDS) }, (_, i) =>
     headerAt(header, i),
   ).filter((one) => one !== undefined);
 }

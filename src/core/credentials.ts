@@ -13,6 +13,8 @@
  * again never takes a secret from a receiver that was promised more time.
  */
 
+import { checksumOf } from "./bundle.ts";
+
 /**
  * An API key as its owner gets it.
  * @param id `key_` and 20 characters
@@ -20,23 +22,18 @@
  */
 export function keyToken(id: string, secret: string): string {
   const text = `bw_${id.slice(4)}_${secret}`;
-  return text + checksumOf(text);
+  return text + digitsOfChecksum(text);
 }
 
 /** The id of the key that a token claims to be; undefined when it does not look like a key or its checksum is wrong. */
 export function claimedKey(token: string): string | undefined {
   const [, text, id, checksum] = /^(bw_([0-9a-z]{20})_[0-9a-z]{32})([0-9a-z]{7})$/.exec(token) ?? [];
-  return text !== undefined && checksumOf(text) === checksum ? `key_${id}` : undefined;
+  return text !== undefined && digitsOfChecksum(text) === checksum ? `key_${id}` : undefined;
 }
 
-/** The CRC-32 (of zlib) of an ASCII text, in seven characters of base 36. */
-function checksumOf(text: string): string {
-  let crc = 0xffffffff;
-  for (let i = 0; i < text.length; i++) {
-    crc ^= text.charCodeAt(i);
-    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
-  }
-  return (~crc >>> 0).toString(36).padStart(7, "0");
+/** The CRC-32 of a text, in seven characters of base 36. */
+function digitsOfChecksum(text: string): string {
+  return checksumOf(new TextEncoder().encode(text)).toString(36).padStart(7, "0");
 }
 
 /**

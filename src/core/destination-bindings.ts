@@ -20,18 +20,29 @@ const EXPECTED = 'expected entries such as "ORDERS: acme, globex; AUDIT: *"';
 
 /** The rules of a text, and what is wrong with it, each fault to follow the variable's name. */
 export function bindingRules(text: string): { rules: readonly BindingRule[]; faults: readonly string[] } {
-  const entries = text.split(";").flatMap((entry) => (entry.trim() === "" ? [] : [entry.trim()]));
-  const parsed = entries.map(ruleOf);
-  const rules = parsed.flatMap((one) => ("name" in one ? [one] : []));
+  const { rules, faults: unreadable } = rulesIn(text, ruleOf);
   const names = rules.map(({ name }) => name);
   const faults = [
-    ...parsed.flatMap((one) => ("fault" in one ? [one.fault] : [])),
+    ...unreadable,
     ...names
       .filter((name) => OWN_QUEUES.includes(name))
       .map((name) => `names ${name}, a queue of Breakwater's own`),
     ...[...new Set(names.filter((name, i) => names.indexOf(name) < i))].map((name) => `names ${name} twice`),
   ];
   return { rules, faults };
+}
+
+/** The rules of a variable's entries, which have semicolons between, and the faults of those that are none. */
+export function rulesIn<R extends object>(
+  text: string,
+  ruleOf: (entry: string) => R | Readonly<{ fault: string }>,
+): Readonly<{ rules: readonly R[]; faults: readonly string[] }> {
+  const entries = text.split(";").map((entry) => entry.trim());
+  const parsed = entries.filter((entry) => entry !== "").map(ruleOf);
+  return {
+    rules: parsed.flatMap((one) => ("fault" in one ? [] : [one])),
+    faults: parsed.flatMap((one) => ("fault" in one ? [one.fault] : [])),
+  };
 }
 
 /** Whether the tenant may use a binding with this rule. */

@@ -185,3 +185,26 @@ export function drainRangeOf(drains: number, distance: number, own = 0): DrainRa
 export function nextDistance(distance: number, crowded: boolean): number {
   return crowded ? distance + 1 : Math.min(distance, 1);
 }
+
+/**
+ * What waits, in four classes: without an attempt and with attempts, each from the oldest on and from the newest back. The
+ * first is drawn among those that have any.
+ */
+export function inClasses<T extends Readonly<{ attempts: number }>>(
+  oldest: readonly T[],
+  newest: readonly T[],
+  drawn: number,
+): readonly (readonly T[])[] {
+  const isNew = ({ attempts }: T) => attempts === 0;
+  const isOld = ({ attempts }: T) => attempts > 0;
+  const classes = [oldest.filter(isNew), newest.filter(isNew), oldest.filter(isOld), newest.filter(isOld)];
+  const some = classes.filter((list) => list.length > 0);
+  const start = Math.floor(drawn * some.length);
+  return [...some.slice(start), ...some.slice(0, start)];
+}
+
+/** The first of each list, then the second of each, and so on. */
+export function interleaved<T>(lists: readonly (readonly T[])[]): T[] {
+  const longest = Math.max(0, ...lists.map((list) => list.length));
+  return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat();
+}

@@ -2,10 +2,7 @@
  * Erased events: what stays of one in the header of its bundle. Its place, tenant and type stay, so that it is still
  * listed; its bytes, and with them its request headers, are gone.
  */
-import { indexesOf, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
-
-/** Numbers that the header has for each event; the last of them are the bytes of its body. */
-const FIELDS = 3;
+import { HEADER_FIELDS, indexesOf, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
 
 /** What else of the header an erasure takes along. */
 type AlsoErased = Readonly<{
@@ -29,18 +26,21 @@ export function headerWithout(
   const gone = new Set(indexes);
   const removed = new Set(also.keys.map((key) => JSON.stringify(key)));
   const keptKeys = keys.filter((key) => !removed.has(JSON.stringify(key)));
-  const keptTags = also.tags
-    ? tags.flatMap(([place, tag, runs]) => tagWithout(place, tag, runs, gone))
-    : tags;
-  const keptChannels = also.tags
-    ? channels.flatMap(([channel, runs]) => channelWithout(channel, runs, gone))
-    : channels;
-  const isBytes = (at: number) => at % FIELDS === FIELDS - 1;
+  const labels = also.tags ? gone : new Set<number>();
+  const keptTags = tags.flatMap(([place, tag, runs]) =>
+    leftOf(runs, labels).map((left): Tag => [place, tag, left]),
+  );
+  const keptChannels = channels.flatMap(([channel, runs]) =>
+    leftOf(runs, labels).map((left): Channel => [channel, left]),
+  );
+  const isBytes = (at: number) => at % HEADER_FIELDS === HEADER_FIELDS - 1;
   return {
     ...rest,
     ...stored,
     version: header.version === 4 ? 4 : 2,
-    events: header.events.map((value, at) => (isBytes(at) && gone.has(Math.floor(at / FIELDS)) ? 0 : value)),
+    events: header.events.map((value, at) =>
+      isBytes(at) && gone.has(Math.floor(at / HEADER_FIELDS)) ? 0 : value,
+    ),
     erased: runsOf([...new Set([...indexesOf(header.erased ?? []), ...gone])].sort((a, b) => a - b)),
     ...(keptKeys.length > 0 && { keys: keptKeys }),
     ...(keptTags.length > 0 && { tags: keptTags }),
@@ -50,20 +50,12 @@ export function headerWithout(
 
 type Tag = NonNullable<StoredHeader["tags"]>[number];
 
-function tagWithout(place: number, tag: string, runs: Runs, gone: ReadonlySet<number>): Tag[] {
-  const left = runsWithout(runs, gone);
-  return left.length === 0 ? [] : [[place, tag, left]];
-}
-
 type Channel = NonNullable<StoredHeader["channels"]>[number];
 
-function channelWithout(channel: string, runs: Runs, gone: ReadonlySet<number>): Channel[] {
-  const left = runsWithout(runs, gone);
-  return left.length === 0 ? [] : [[channel, left]];
-}
-
-function runsWithout(runs: Runs, gone: ReadonlySet<number>): Runs {
-  return runsOf(indexesOf(runs).filter((index) => !gone.has(index)));
+/** The runs without those indexes; none where none is left. */
+function leftOf(runs: Runs, gone: ReadonlySet<number>): Runs[] {
+  const left = runsOf(indexesOf(runs).filter((index) => !gone.has(index)));
+  return left.length === 0 ? [] : [left];
 }
 
 /** The tags that a bundle no longer has, each with its tenant: one of them may have lost its last event. */

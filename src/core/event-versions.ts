@@ -4,23 +4,16 @@
  */
 import type { EventVersion } from "./bundle.ts";
 import { readAs, type Shape, type ShapeType } from "./shape.ts";
-import { isFor, versionsFor } from "./transform/versions.ts";
+import { isFor, savedFields, versionsFor } from "./transform/versions.ts";
 
 /** Changes of an endpoint's pins, and of a conversion, that are kept. An older one counts as the oldest that is kept. */
 export const MOST_CHANGES = 20;
-
-const saved = {
-  /** The last bundle of the first database when it was saved: later events are for it. -1: all are. */
-  after: { kind: "number", whole: true },
-  /** When it was saved, epoch ms. */
-  at: { kind: "number" },
-} as const;
 
 const pinsShape = {
   kind: "list",
   of: {
     kind: "object",
-    fields: { ...saved, pins: { kind: "record", of: { kind: "number", whole: true, min: 1 } } },
+    fields: { ...savedFields, pins: { kind: "record", of: { kind: "number", whole: true, min: 1 } } },
     others: "dropped",
   },
 } as const satisfies Shape;
@@ -29,7 +22,7 @@ const conversionsShape = {
   kind: "list",
   of: {
     kind: "object",
-    fields: { ...saved, template: { kind: "text" } },
+    fields: { ...savedFields, template: { kind: "text" } },
     others: "dropped",
   },
 } as const satisfies Shape;

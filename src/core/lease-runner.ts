@@ -245,7 +245,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
   }
 
   async #attemptNext(lease: Lease<Delivery, Result>, free: () => void): Promise<void> {
-    if (isDueForRefresh(this.#state, this.#effects.now())) await this.#refresh();
+    if (this.#effects.now() - this.#state.refreshedAt >= REFRESH_MS) await this.#refresh();
     const startedAt = this.#effects.now();
     const delivery = lease.take(this.#mayStart(lease), startedAt);
     if (delivery === undefined) return;
@@ -259,7 +259,9 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
   async #refresh(): Promise<void> {
     this.#state = { ...this.#state, refreshedAt: this.#effects.now() };
     const learned = await this.#effects.readState();
-    this.#state = withRefreshed(this.#state, learned);
+    if (!learned) return;
+    const destinationState = withLearned(this.#state.destinationState, learned);
+    this.#state = { ...this.#state, destinationState };
   }
 
   #learn(result: Result): AttemptSignal {
@@ -476,15 +478,6 @@ function afterAttempt(
     stopped: causeOf(attempt.exchange) === "http_410" && !isGoneAlone ? "gone" : state.stopped,
     destinationState: destinationStateAfter(before, signal, settings, random),
   };
-}
-
-function withRefreshed(state: SendingState, learned: DestinationState | undefined): SendingState {
-  if (!learned) return state;
-  return { ...state, destinationState: withLearned(state.destinationState, learned) };
-}
-
-function isDueForRefresh({ refreshedAt }: SendingState, now: number): boolean {
-  return now - refreshedAt >= REFRESH_MS;
 }
 
 /** Connections that may be in use: the granted width, and by how much the window has grown since. */

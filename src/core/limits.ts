@@ -6,11 +6,12 @@ import type { NumberShape, Shape, ShapeType } from "./shape.ts";
 
 type Range = readonly [min: number, max: number];
 
-function whole([min, max]: Range, description: string) {
+/** A whole number of a range, with its description in the API. */
+export function whole([min, max]: Range, description: string) {
   return { kind: "number", whole: true, min, max, meta: { description } } as const satisfies NumberShape;
 }
 
-function between([min, max]: Range, description: string) {
+export function between([min, max]: Range, description: string) {
   return { kind: "number", min, max, meta: { description } } as const satisfies NumberShape;
 }
 

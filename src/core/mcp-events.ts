@@ -2,7 +2,9 @@
  * MCP Events, as far as they are computed: cursors, lifetimes, what identifies a subscription, the schemas of a listed event
  * type, and the body of a delivery. Pinned to SEP-3415 (docs/mcp.md).
  */
+import { joined } from "./bundle.ts";
 import { dataIn, timestampIn } from "./content.ts";
+import { isJsonObject } from "./json-value.ts";
 
 /** A server names the extension in its capabilities; a client that names it in a request follows the SEP to the letter. */
 export const EVENTS_EXTENSION = "io.modelcontextprotocol/events";
@@ -62,20 +64,20 @@ export function endedBefore(now: number): number {
 type Schema = Readonly<Record<string, unknown>>;
 
 function isObjectSchema(schema: unknown): schema is Schema {
-  return typeof schema === "object" && schema !== null && (schema as Schema).type === "object";
+  return isJsonObject(schema) && schema.type === "object";
 }
 
 /** The schema of `data` in a delivery: events whose data is no object have it as `value`. */
 export function payloadSchemaOf(schema: unknown): Schema {
   if (isObjectSchema(schema)) return schema;
-  const other = typeof schema === "object" && schema !== null && (schema as Schema).type !== undefined;
+  const other = isJsonObject(schema) && schema.type !== undefined;
   return { type: "object", ...(other && { properties: { value: schema }, required: ["value"] }) };
 }
 
 /** The schema of a subscription's arguments, which are a filter. */
 export function inputSchemaOf(schema: unknown): Schema {
   const named = isObjectSchema(schema) ? schema.properties : undefined;
-  const names = Object.keys(typeof named === "object" && named !== null ? named : {});
+  const names = Object.keys(isJsonObject(named) ? named : {});
   return {
     type: "object",
     description:
@@ -101,10 +103,5 @@ export function occurrenceOf(
   const before = `${JSON.stringify(about).slice(0, -1)},"data":${isObject ? "" : '{"value":'}`;
   const rest = { ...(cursor && { cursor }), _meta: { [`breakwater/${OUTSIDE}`]: ["data"] } };
   const after = `${isObject ? "" : "}"},${JSON.stringify(rest).slice(1)}`;
-  const [head, tail] = [encoder.encode(before), encoder.encode(after)];
-  const body = new Uint8Array(head.length + data.length + tail.length);
-  body.set(head);
-  body.set(data, head.length);
-  body.set(tail, head.length + data.length);
-  return body;
+  return joined([encoder.encode(before), data, encoder.encode(after)]);
 }

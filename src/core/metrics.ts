@@ -149,22 +149,13 @@ export function countersAfter(counters: Counters, metrics: readonly AttemptMetri
 
 /** The sum, from `a.from` on. */
 export function sumOfCounters(a: Counters, b: Omit<Counters, "from">): Counters {
-  return {
-    from: a.from,
-    attempts: added(a.attempts, b.attempts),
-    results: added(a.results, b.results),
-    delivered: a.delivered + b.delivered,
-    dead: a.dead + b.dead,
-    firstsAgain: a.firstsAgain + b.firstsAgain,
-    secondsDelivered: a.secondsDelivered + b.secondsDelivered,
-    attemptsToSuccess: a.attemptsToSuccess + b.attemptsToSuccess,
-    latency: added(a.latency, b.latency),
-    latencyMs: a.latencyMs + b.latencyMs,
-    latencyMaxMs: Math.max(a.latencyMaxMs, b.latencyMaxMs),
-    delay: added(a.delay, b.delay),
-    delayMs: a.delayMs + b.delayMs,
-    delayMaxMs: Math.max(a.delayMaxMs, b.delayMaxMs),
-  };
+  const sums = Object.entries(b).map(([name, other]) => {
+    const own = a[name as keyof Counters];
+    if (typeof own !== "number" || typeof other !== "number")
+      return [name, added(own as Histogram, other as Histogram)];
+    return [name, name.endsWith("MaxMs") ? Math.max(own, other) : own + other];
+  });
+  return { ...Object.fromEntries(sums), from: a.from };
 }
 
 /** Whether a stored value has this version's shape: counters with other bounds would add up wrongly. */

@@ -7,6 +7,7 @@
  * The numbers are sorted, and each is written as its distance from the one before. After it, a mark and another number
  * say how many follow it directly.
  */
+import { runsOf } from "./bundle.ts";
 import { digitsOf, numberAt } from "./digits.ts";
 
 export type PackedNumbers = string;
@@ -19,29 +20,17 @@ const MARK_CODE = RUN_MARK.charCodeAt(0);
 
 /** @param numbers whole, not negative, in any order */
 export function packNumbers(numbers: readonly number[]): PackedNumbers {
+  const runs = runsOf(numbers.toSorted((a, b) => a - b));
   let text = "";
   let last = 0;
-  for (const [first, end] of runsIn(numbers)) {
+  for (let i = 0; i < runs.length; i += 2) {
+    const [first = 0, end = 0] = runs.slice(i, i + 2);
     text += digitsOf(first - last);
     const following = end - first;
     text += following + 1 < SHORTEST_RUN ? "B".repeat(following) : RUN_MARK + digitsOf(following);
     last = end;
   }
   return text;
-}
-
-/** In ascending order, each as long as possible; a number that is given twice begins another. */
-function runsIn(numbers: readonly number[]): readonly (readonly [first: number, last: number])[] {
-  const runs: [number, number][] = [];
-  let current: [number, number] | undefined;
-  for (const number of numbers.toSorted((a, b) => a - b)) {
-    if (current && number === current[1] + 1) current[1] = number;
-    else {
-      current = [number, number];
-      runs.push(current);
-    }
-  }
-  return runs;
 }
 
 /** In ascending order. */

@@ -1,7 +1,7 @@
 /** Who acts, and what that principal may do. Every rule about scopes, tenants and visits of the portal is here. Pure. */
 import type { Actor } from "./audit.ts";
 import { allows, type PortalAccess, type PortalAction } from "./portal-access.ts";
-import type { Refused } from "./result.ts";
+import { type Refused, summarize } from "./result.ts";
 import { isRoleAtLeast, type Role } from "./roles.ts";
 import type { Scope } from "./scopes.ts";
 
@@ -67,18 +67,20 @@ export function refuseWithout(
 ): Refused<"forbidden"> | undefined {
   const { scope, action } = permission;
   const { visit, scopes, person, confirm } = principal;
-  if (confirm && scope === "admin")
-    return { kind: "forbidden", detail: `${callerOf(principal)} ${UNAPPROVED}` };
+  if (confirm && scope === "admin") return forbidden(`${callerOf(principal)} ${UNAPPROVED}`);
   if (visit !== undefined && (action === undefined || !allows(visit, action)))
-    return { kind: "forbidden", detail: "The portal does not let this visitor do that" };
+    return forbidden("The portal does not let this visitor do that");
   if (person !== undefined) return refuseRole(person.role, roleFor(permission));
-  if (scopes.includes(scope)) return undefined;
-  return { kind: "forbidden", detail: `${callerOf(principal)} lacks the scope ${scope}` };
+  return scopes.includes(scope) ? undefined : forbidden(`${callerOf(principal)} lacks the scope ${scope}`);
+}
+
+function forbidden(detail: string): Refused<"forbidden"> {
+  return { kind: "forbidden", detail };
 }
 
 function refuseRole(role: Role, least: Role): Refused<"forbidden"> | undefined {
   if (isRoleAtLeast(role, least)) return undefined;
-  return { kind: "forbidden", detail: `Your role is ${role}, and this needs the role ${least}` };
+  return forbidden(`Your role is ${role}, and this needs the role ${least}`);
 }
 
 /**
@@ -94,10 +96,8 @@ export function tenantFor(principal: Principal, named: string | undefined): stri
 
 /** Where `tenantFor` finds no tenant. */
 export function notYourTenant(principal: Principal): Refused<"forbidden"> {
-  return {
-    kind: "forbidden",
-    detail: `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`,
-  };
+  const fault = "is bound to another tenant, or the tenant is reserved for the operator";
+  return forbidden(`${callerOf(principal)} ${fault}`);
 }
 
 /**
@@ -115,13 +115,13 @@ export function refuseTenant(
 ): Refused<"forbidden"> | undefined {
   const { tenant } = principal;
   if (named === undefined || tenant === undefined || named === tenant) return undefined;
-  return { kind: "forbidden", detail: `${callerOf(principal)} is bound to another tenant` };
+  return forbidden(`${callerOf(principal)} is bound to another tenant`);
 }
 
 /** Refused when the principal is bound to a tenant: for what belongs to the operator. @param why ends the sentence */
 export function refuseBound(principal: Principal, why: string): Refused<"forbidden"> | undefined {
   if (principal.tenant === undefined) return undefined;
-  return { kind: "forbidden", detail: `${callerOf(principal)} is bound to a tenant, and ${why}` };
+  return forbidden(`${callerOf(principal)} is bound to a tenant, and ${why}`);
 }
 
 /** Refused when the principal grants a scope that it lacks. */
@@ -134,9 +134,6 @@ export function refuseScopes(
   if (lacking === "") return undefined;
   const fault = `grants ${lacking}, which your key lacks`;
   const expected = `only scopes that your key has: ${own.join(", ")}`;
-  return {
-    kind: "forbidden",
-    detail: `${field} ${fault}; expected ${expected}`,
-    errors: [{ field, fault, expected }],
-  };
+  const errors = [{ field, fault, expected }];
+  return { kind: "forbidden", detail: summarize(errors), errors };
 }

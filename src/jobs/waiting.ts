@@ -16,7 +16,7 @@ import { faultOf } from "../log.ts";
 import type { WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { allOf, inTurn } from "../store/databases.ts";
-import { destinationsByIds } from "../store/destinations.ts";
+import { destinationsById } from "../store/destinations.ts";
 import {
   expireWaiting,
   expireWaitingPacks,
@@ -310,10 +310,10 @@ async function publishExpired(
 
 async function publishHeld(services: Services, held: readonly DeliveryKey[]): Promise<void> {
   if (held.length === 0) return;
-  const destinations = await destinationsByIds(services.db, [
-    ...new Set(held.map(({ destinationId }) => destinationId)),
-  ]);
-  const byId = new Map(destinations.map((one) => [one.id, one]));
+  const byId = await destinationsById(
+    services.db,
+    held.map(({ destinationId }) => destinationId),
+  );
   const news = held.flatMap(({ eventId, destinationId }) => {
     const destination = byId.get(destinationId);
     return destination ? [{ event: eventId, destination }] : [];

@@ -5,7 +5,7 @@
  * compares it with the whole of the production code in virtual time.
  */
 import { admit } from "../core/admit.ts";
-import { drainsDue, LEASED } from "../core/drain-scheduler.ts";
+import { drainsDue, inClasses, interleaved, LEASED } from "../core/drain-scheduler.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
 import { CONNECTIONS, type Grant, type Lane } from "../core/lease.ts";
 import {
@@ -209,13 +209,7 @@ export class GatedSender implements SimulatedSender {
 function bothEnds(jobs: readonly Job[], drawn: number): Job[] {
   const oldest = jobs.slice(0, LEASED / 2);
   const newest = jobs.slice(Math.max(LEASED / 2, jobs.length - LEASED / 2)).reverse();
-  const isNew = ({ attempts }: Job) => attempts === 0;
-  const isOld = ({ attempts }: Job) => attempts > 0;
-  const classes = [oldest.filter(isNew), newest.filter(isNew), oldest.filter(isOld), newest.filter(isOld)];
-  const some = classes.filter((list) => list.length > 0);
-  const start = Math.floor(drawn * some.length);
-  const turns = [...some.slice(start), ...some.slice(0, start)];
-  return Array.from({ length: LEASED / 2 }, (_, i) => turns.flatMap((list) => list.slice(i, i + 1))).flat();
+  return interleaved(inClasses(oldest, newest, drawn));
 }
 
 /** Takes out jobs that were found at both ends. */

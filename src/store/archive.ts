@@ -16,8 +16,8 @@ import {
 } from "../core/archive.ts";
 import { bundleOf, indexOf, isErased, type Runs } from "../core/bundle.ts";
 import { type Sleep, within } from "../time.ts";
-import { LISTED_BUNDLES, sharesOf } from "./bundles.ts";
-import type { Databases } from "./databases.ts";
+import { bundlesOf, inShares, LISTED_BUNDLES } from "./bundles.ts";
+import { type Databases, select } from "./databases.ts";
 import { listInHeaderSql } from "./sql.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
@@ -119,15 +119,13 @@ const BUNDLES = `SELECT id, ${listInHeaderSql("header", "erased")} AS erased FRO
 
 /** The events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {
-  const gone = new Set<number>();
-  for (const [db, share] of sharesOf(databases, events, (event) => event)) {
-    const ids = JSON.stringify([...new Set(share.map(bundleOf))]);
-    const { results } = await db.prepare(BUNDLES).bind(ids).all<{ id: number; erased: string }>();
-    const erased = new Map(results.map((row) => [row.id, { erased: JSON.parse(row.erased) as Runs }]));
-    for (const event of share) {
+  const gone = await inShares(databases, events, async (db, share) => {
+    const rows = await select<{ id: number; erased: string }>(db, BUNDLES, bundlesOf(share));
+    const erased = new Map(rows.map((row) => [row.id, { erased: JSON.parse(row.erased) as Runs }]));
+    return share.filter((event) => {
       const header = erased.get(bundleOf(event));
-      if (header === undefined || isErased(header, indexOf(event))) gone.add(event);
-    }
-  }
-  return gone;
+      return header === undefined || isErased(header, indexOf(event));
+    });
+  });
+  return new Set(gone);
 }

@@ -1,5 +1,12 @@
 /** Bundles: which database one lives in (its number says it, see core/placement.ts), and reading its bodies. */
-import { checksumOf, headersOf, type RequestHeaders, type StoredHeader } from "../core/bundle.ts";
+import {
+  bundleOf,
+  checksumOf,
+  type DeliveryKey,
+  headersOf,
+  type RequestHeaders,
+  type StoredHeader,
+} from "../core/bundle.ts";
 import { databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { allOf, type Databases } from "./databases.ts";
 
@@ -21,6 +28,21 @@ export function sharesOf<T>(
 ): ReadonlyMap<D1Database, readonly T[]> {
   const shares = Map.groupBy(items, (item) => homeOf(databases, eventOf(item)));
   return new Map([...shares].flatMap(([db, share]) => (db ? [[db, share]] : [])));
+}
+
+/** What is read, or done, in each of the databases at once that the events or deliveries live in. */
+export async function inShares<T extends number | Pick<DeliveryKey, "eventId">, R>(
+  databases: Databases,
+  items: readonly T[],
+  work: (db: D1Database, share: readonly T[]) => Promise<readonly R[]>,
+): Promise<R[]> {
+  const shares = sharesOf(databases, items, (item) => (typeof item === "number" ? item : item.eventId));
+  return (await Promise.all([...shares].map(([db, share]) => work(db, share)))).flat();
+}
+
+/** The bundles that the events are in, each once. */
+export function bundlesOf(events: readonly number[]): number[] {
+  return [...new Set(events.map(bundleOf))];
 }
 
 /** The bundles of a JSON list of ids in `?1`, to be put behind FROM. */

@@ -11,13 +11,13 @@
 import { type DeliveryKey, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
-import { takesType } from "../core/routing.ts";
-import { sharesOf } from "./bundles.ts";
+import { inShares } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
-import type { Databases } from "./databases.ts";
+import { type Databases, select } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
+import { isEventWanted } from "./delivery-filter.ts";
 import { STANDING } from "./lines.ts";
-import { packsOf, rawDelivery } from "./packs.ts";
+import { lastLookedAt, packsOf, rawDelivery } from "./packs.ts";
 import { anyOf, bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { endWaiting } from "./waiting.ts";
 
@@ -63,18 +63,14 @@ export async function cancelDeliveries(
   all: readonly Ending[],
   now: number,
 ): Promise<readonly DeliveryRow[]> {
-  const shares = sharesOf(databases, all, ({ eventId }) => eventId);
-  const rows = await Promise.all(
-    [...shares].map(async ([db, share]) => {
-      const statements = share.flatMap(({ destinationId, eventId, giveUpAt }) => [
-        db.prepare(COUNT).bind(destinationId, eventId),
-        db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
-      ]);
-      const results = await db.batch<RawRow>(statements);
-      return results.flatMap(({ results }) => results).map(rawDelivery);
-    }),
-  );
-  return rows.flat();
+  return inShares(databases, all, async (db, share) => {
+    const statements = share.flatMap(({ destinationId, eventId, giveUpAt }) => [
+      db.prepare(COUNT).bind(destinationId, eventId),
+      db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
+    ]);
+    const results = await db.batch<RawRow>(statements);
+    return results.flatMap(({ results }) => results).map(rawDelivery);
+  });
 }
 
 /** Rows and packs that one page reads. */
@@ -109,8 +105,6 @@ type WaitingPage<Place> = Readonly<{
   upto: Place | undefined;
 }>;
 
-const LAST_INDEX = 127;
-
 /** The next deliveries that wait for the destination, after an event and up to another. */
 export async function waitingPage(
   db: D1Database,
@@ -125,11 +119,7 @@ export async function waitingPage(
   ]);
   const own = (rows?.results ?? []) as unknown as Found[];
   const packed = packs?.results ?? [];
-  const ends = [
-    ...(own.length === ROWS ? [own.at(-1)?.event ?? last] : []),
-    ...(packed.length === PACKS ? [eventAt(Number(packed.at(-1)?.bundle_id), LAST_INDEX)] : []),
-  ];
-  const upto = ends.length > 0 ? Math.min(...ends) : undefined;
+  const upto = lastLookedAt(own, ROWS, packed, PACKS);
   const found = [...own, ...packed.flatMap(foundIn)].filter(
     (one) => one.event > after && one.event <= Math.min(last, upto ?? last) && isMeant(one, filter),
   );
@@ -153,10 +143,10 @@ export async function behindPage(
   filter: WaitingFilter,
 ): Promise<WaitingPage<LineEnd>> {
   type Row = Found & Readonly<{ line: string }>;
-  const { results } = await db.prepare(NEXT_BEHIND).bind(destination, line, event).all<Row>();
+  const rows = await select<Row>(db, NEXT_BEHIND, destination, line, event);
   return {
-    events: results.filter((one) => isMeant(one, filter)).map((one) => one.event),
-    upto: results.length < ROWS ? undefined : results.at(-1),
+    events: rows.filter((one) => isMeant(one, filter)).map((one) => one.event),
+    upto: rows.length < ROWS ? undefined : rows.at(-1),
   };
 }
 
@@ -175,8 +165,8 @@ export async function cancelBehind(
   events: readonly number[],
   now: number,
 ): Promise<number> {
-  const names = JSON.stringify(events.map((event) => [destination, event]));
-  return (await db.prepare(CANCEL_BEHIND).bind(names, now).all()).results.length;
+  const names = events.map((event) => [destination, event]);
+  return (await select(db, CANCEL_BEHIND, names, now)).length;
 }
 
 /** The waiting ones of a pack. Without a header an operator has removed the bundle. */
@@ -191,10 +181,8 @@ function foundIn(raw: RawRow): Found[] {
   );
 }
 
-function isMeant({ acceptedAt, type }: Found, { since, until, eventTypes }: WaitingFilter): boolean {
-  if (since !== undefined && (acceptedAt ?? -1) < since) return false;
-  if (until !== undefined && (acceptedAt ?? until) >= until) return false;
-  return takesType(eventTypes ?? null, type ?? "");
+function isMeant({ acceptedAt, type }: Found, { eventTypes, ...accepted }: WaitingFilter): boolean {
+  return isEventWanted({ types: eventTypes, accepted }, { acceptedAt, type: type ?? "" });
 }
 
 /** Cancels those of the deliveries that still wait; returns how many. */

@@ -1,5 +1,5 @@
 /** Reading stored values, whatever an operator has made of them by hand. */
-import { type Column, getTableColumns, type InferSelectModel } from "drizzle-orm";
+import { type Column, getTableColumns, type InferInsertModel, type InferSelectModel } from "drizzle-orm";
 import { customType, type SQLiteTable } from "drizzle-orm/sqlite-core";
 
 /**
@@ -34,6 +34,22 @@ export function modelOf<T extends SQLiteTable>(table: T, raw: RawRow): InferSele
   return Object.fromEntries(
     columns.map(([key, column]) => [key, columnValue(column, raw[column.name])]),
   ) as InferSelectModel<T>;
+}
+
+/** The columns that a new row gives, and their values as they are stored. */
+export function givenColumns<T extends SQLiteTable>(
+  table: T,
+  row: InferInsertModel<T>,
+): Readonly<{ names: readonly string[]; values: readonly unknown[] }> {
+  const all = Object.entries(getTableColumns(table));
+  const given = all.filter(([key]) => row[key as keyof typeof row] !== undefined);
+  return {
+    names: given.map(([, column]) => column.name),
+    values: given.map(([key, column]) => {
+      const value: unknown = row[key as keyof typeof row];
+      return value && column.mapToDriverValue(value);
+    }),
+  };
 }
 
 function columnValue(column: Column, stored: unknown): unknown {

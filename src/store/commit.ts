@@ -16,7 +16,7 @@ import type { Mask } from "../core/pack.ts";
 import { beforeFirstBundleOf } from "../core/placement.ts";
 import { planIn } from "../core/stored-bundle.ts";
 import { LISTED_BUNDLES, through } from "./bundles.ts";
-import { repeatable } from "./databases.ts";
+import { repeatable, select } from "./databases.ts";
 import { firstSince, SKEW_MS } from "./time-ranges.ts";
 
 export type NewBundle = Readonly<{
@@ -345,32 +345,22 @@ export type PlannedBundle = Readonly<{
 export async function findPlans(db: D1Database, ids: readonly number[]): Promise<PlannedBundle[]> {
   if (ids.length === 0) return [];
   type Row = { id: number; tokens: string; plan: string; acceptedAt: number; deliverAt: number | null };
-  const { results } = await db.prepare(PLANS).bind(JSON.stringify(ids)).all<Row>();
-  return results.flatMap(({ id, tokens, plan: stored, acceptedAt, deliverAt }) => {
-    const plan = planIn(stored);
-    if (plan === undefined) return [];
-    return [{ id, tokens: JSON.parse(tokens), plan, acceptedAt, ...(deliverAt !== null && { deliverAt }) }];
-  });
+  return (await select<Row>(db, PLANS, ids)).flatMap(
+    ({ id, tokens, plan: stored, acceptedAt, deliverAt }) => {
+      const plan = planIn(stored);
+      if (plan === undefined) return [];
+      return [{ id, tokens: JSON.parse(tokens), plan, acceptedAt, ...(deliverAt !== null && { deliverAt }) }];
+    },
+  );
 }
 
 function namesOf(keys: readonly KeyName[]): string {
   return JSON.stringify(keys.map(({ tenant, key }) => [tenant, key]));
 }
 
-function storedKeyOf({
-  tenant,
-  key,
-  fingerprint,
-  bundles,
-  places,
-}: Record<string, unknown>): StoredIdempotencyKey {
-  return {
-    tenant: String(tenant),
-    key: String(key),
-    fingerprint: String(fingerprint),
-    bundles: JSON.parse(String(bundles)),
-    places: JSON.parse(String(places)),
-  };
+function storedKeyOf(row: Record<string, unknown>): StoredIdempotencyKey {
+  const { bundles, places, ...texts } = row as Record<keyof StoredIdempotencyKey, string>;
+  return { ...texts, bundles: JSON.parse(bundles), places: JSON.parse(places) };
 }
 
 /** Bodies as they are stored: hexadecimal, because D1's wire is JSON, where a blob is a list of numbers. */

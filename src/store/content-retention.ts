@@ -6,13 +6,15 @@
  * such a setting, are named.
  */
 
-import { destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
+import { type DeliveryKey, deliveryName, destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import { type Kept, shortest, wholeDays } from "../core/retention.ts";
 import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
-import { repeatable } from "./databases.ts";
+import { parsedOr } from "./columns.ts";
+import { repeatable, select } from "./databases.ts";
 import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
 import type { BegunErasure } from "./schema.ts";
+import { oldBundlesSql, untilHorizon } from "./time-ranges.ts";
 
 /** The facts that the settings go by. */
 type About = Readonly<{ tenant: string; type: string }>;
@@ -39,13 +41,10 @@ export async function contentLimitsOf(
   tenants: readonly string[],
   types: readonly string[],
 ): Promise<ContentLimits> {
-  const listed = [tenants, types].map((names) => JSON.stringify([...new Set(names)]));
-  const { results } = await first
-    .prepare(LIMITS)
-    .bind(...listed)
-    .all<LimitRow>();
-  const ofTenant = new Map(results.map((row) => [row.tenant, row]));
-  const ofType = new Map(results.map((row) => [row.type, row]));
+  const listed = [tenants, types].map((names) => [...new Set(names)]);
+  const rows = await select<LimitRow>(first, LIMITS, ...listed);
+  const ofTenant = new Map(rows.map((row) => [row.tenant, row]));
+  const ofType = new Map(rows.map((row) => [row.type, row]));
   return {
     keptMs: ({ tenant, type }) => shortest(ofTenant.get(tenant)?.days, ofType.get(type)?.days),
     isPayloadFree: (tenant) => ofTenant.get(tenant)?.payloadFree === 1,
@@ -59,13 +58,10 @@ const OF_TENANT = `
 
 /** For how long the events of the tenant are kept. @param most the deployment's time, in ms */
 export async function keptOfTenant(first: D1Database, tenant: string, most: number): Promise<Kept> {
-  const { results } = await first
-    .prepare(OF_TENANT)
-    .bind(tenant)
-    .all<{ type: string | null; days: unknown }>();
-  const own = results.find(({ type }) => type === null);
+  const rows = await select<{ type: string | null; days: unknown }>(first, OF_TENANT, tenant);
+  const own = rows.find(({ type }) => type === null);
   const ms = Math.min(most, shortest(own?.days));
-  const types = results.flatMap(({ type, days }) =>
+  const types = rows.flatMap(({ type, days }) =>
     type !== null && shortest(days) < ms ? [[type, shortest(days)] as const] : [],
   );
   return { ms, types: Object.fromEntries(types) };
@@ -117,10 +113,7 @@ type Row = Readonly<{ id: number; acceptedAt: number; dueAt: number; header: str
 
 const COLUMNS = "accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, header";
 
-/** Reads only one row while the first bundle is too young. */
-const WALK = `
-  SELECT id, ${COLUMNS} FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
-    (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
+const WALK = oldBundlesSql(`id, ${COLUMNS}`);
 
 type Walked = Readonly<{
   bundles: readonly WalkedBundle[];
@@ -136,9 +129,7 @@ export async function walkOn(
   after: number,
   { horizon, limit }: Readonly<{ horizon: number; limit: number }>,
 ): Promise<Walked> {
-  const { results } = await db.prepare(WALK).bind(after, horizon, limit).all<Row>();
-  const young = results.findIndex(({ acceptedAt }) => acceptedAt > horizon);
-  const old = young < 0 ? results : results.slice(0, young);
+  const old = untilHorizon(await select<Row>(db, WALK, after, horizon, limit), horizon);
   return { bundles: old.map(walked), upto: old.at(-1)?.id ?? after, isLast: old.length < limit };
 }
 
@@ -161,8 +152,7 @@ const LATER = `
 /** The next `limit` bundles on the list that are to be looked at by now, epoch ms. */
 export async function bundlesLater(db: D1Database, now: number, limit: number): Promise<LaterBundle[]> {
   type Listed = Omit<Row, "header"> & Readonly<{ header: string | null; begun: string | null }>;
-  const { results } = await db.prepare(LATER).bind(now, limit).all<Listed>();
-  return results.map(({ begun, header, ...row }) => ({
+  return (await select<Listed>(db, LATER, now, limit)).map(({ begun, header, ...row }) => ({
     id: row.id,
     bundle: header === null ? undefined : walked({ ...row, header }),
     begun: begunIn(begun),
@@ -171,12 +161,8 @@ export async function bundlesLater(db: D1Database, now: number, limit: number): 
 
 /** What cannot be read is begun anew. */
 function begunIn(stored: string | null): BegunErasure | undefined {
-  try {
-    const begun = JSON.parse(stored ?? "null") as BegunErasure | null;
-    return Array.isArray(begun?.events) && Number.isSafeInteger(begun.destinations) ? begun : undefined;
-  } catch {
-    return undefined;
-  }
+  const begun = parsedOr<BegunErasure | null>(stored, null);
+  return Array.isArray(begun?.events) && Number.isSafeInteger(begun.destinations) ? begun : undefined;
 }
 
 /** Later work on a bundle. */
@@ -245,14 +231,18 @@ export async function eventsDone(
       ...((own?.results ?? []) as OwnEnd[]),
       ...((packed?.results ?? []) as EndedPack[]).flatMap((pack) => endsOf(bundle, pack)),
     ];
-    for (const row of rows) if (isDone(row)) done.add(`${row.destinationId} ${row.eventId}`);
+    for (const row of rows) if (isDone(row)) done.add(deliveryName(row));
   }
   return planned.flatMap(({ index, destinations }) =>
-    destinations.every((destination) => done.has(`${destination} ${eventAt(bundle, index)}`)) ? [index] : [],
+    destinations.every((destinationId) =>
+      done.has(deliveryName({ eventId: eventAt(bundle, index), destinationId })),
+    )
+      ? [index]
+      : [],
   );
 }
 
-type OwnEnd = End & Readonly<{ destinationId: string; eventId: number }>;
+type OwnEnd = End & DeliveryKey;
 
 type EndedPack = Readonly<{ destinationId: string; endedAt: number | null }> &
   Readonly<Record<"delivered0" | "delivered1" | "cancelled0" | "cancelled1", number>>;

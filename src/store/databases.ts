@@ -41,6 +41,32 @@ export function databaseAt(databases: Databases, number: number): D1Database {
   return db;
 }
 
+/** The rows that a statement returns. Lists and objects are bound as JSON. */
+export async function select<Row>(
+  db: D1Database,
+  sql: string,
+  ...values: readonly unknown[]
+): Promise<Row[]> {
+  const bound = values.map((value) =>
+    typeof value === "object" && value !== null ? JSON.stringify(value) : value,
+  );
+  return (
+    await db
+      .prepare(sql)
+      .bind(...bound)
+      .all<Row>()
+  ).results;
+}
+
+/** The same in all databases at once: the rows of each behind those of the one before. */
+export async function selectInAll<Row>(
+  databases: Databases,
+  sql: string,
+  ...values: readonly unknown[]
+): Promise<Row[]> {
+  return (await Promise.all(allOf(databases).map((db) => select<Row>(db, sql, ...values)))).flat();
+}
+
 /** The sums of the counts of each name. */
 export function addedUp(counts: readonly (readonly [string, number])[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
@@ -228,8 +254,7 @@ const HISTORY = "SELECT count, since FROM database_history ORDER BY since";
 
 /** In order of time; empty until it is first written. */
 export async function databaseHistory(db: D1Database): Promise<readonly DatabaseCount[]> {
-  const { results } = await db.prepare(HISTORY).all<DatabaseCount>();
-  return results;
+  return select(db, HISTORY);
 }
 
 /** Only where another number was stored last, and that is in effect: so two versions that run side by side add few rows. */

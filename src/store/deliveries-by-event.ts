@@ -6,10 +6,10 @@
  * bounded number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
 
-import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, deliveryName, eventAt } from "../core/bundle.ts";
 import type { Databases } from "./databases.ts";
 import { type StoredState, storedStatus } from "./delivery.ts";
-import { type DeliveryFilter, eventsOver, isRowWanted } from "./delivery-filter.ts";
+import { type DeliveryFilter, eventFilterOf, eventsOver, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -17,8 +17,8 @@ import {
   type MergedPage,
   mergedPage,
 } from "./delivery-list.ts";
-import { destinationsByIds } from "./destinations.ts";
-import { BELOW_WALKED, namesInHeaders, walkedBundles } from "./event-list.ts";
+import { destinationsById } from "./destinations.ts";
+import { walkBack, walkBackSql } from "./event-list.ts";
 import { rowsIn } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
 import { idRangeOf } from "./time-ranges.ts";
@@ -48,44 +48,10 @@ export async function deliveriesByEvent(
   });
 }
 
-/** The join is in this order, so that the key of `tags` gives the order and nothing is sorted. */
-const TAGGED = `
-  SELECT ${BUNDLE_COLUMNS} FROM (
-    SELECT bundle_id FROM tags WHERE tenant = ?1 AND tag = ?2 AND bundle_id BETWEEN ?3 AND ?4
-    ORDER BY bundle_id DESC LIMIT ${BUNDLES}) t CROSS JOIN bundles ON id = t.bundle_id`;
-
-const WALKED = walkedBundles(BUNDLE_COLUMNS, BUNDLES);
-
-/** Bundles that may have events that are wanted, and where the list continues after them. */
-type Walked = Readonly<{ bundles: readonly BundleRow[]; rest: DeliveryKey | undefined }>;
-
-async function bundlesIn(db: D1Database, { tenant, tag }: Wanted, filter: DeliveryFilter): Promise<Walked> {
-  const { before, type } = filter;
-  const range = await idRangeOf(db, filter.accepted ?? {});
-  const first = Math.max(1, bundleOf(range.first));
-  const last = Math.min(bundleOf(range.last), before ? bundleOf(before.eventId) : Number.MAX_SAFE_INTEGER);
-  if (tag !== undefined) {
-    const { results } = await db.prepare(TAGGED).bind(tenant, tag, first, last).all<BundleRow>();
-    return { bundles: results, rest: restAfter(results) };
-  }
-  const named = namesInHeaders({ tenant, types: type === undefined ? undefined : [type] });
-  const [walked, below] = await db.batch<BundleRow>([
-    db.prepare(WALKED).bind(first, last, ...named),
-    db.prepare(BELOW_WALKED).bind(first, last),
-  ]);
-  const bundles = walked?.results ?? [];
-  const next = below?.results[0];
-  return { bundles, rest: restAfter(bundles) ?? (next && behindAllOf(next.id + 1)) };
-}
+const WALK = walkBackSql(BUNDLE_COLUMNS, BUNDLES);
 
 /** Sorts behind all deliveries of a bundle. */
 const behindAllOf = (bundle: number): DeliveryKey => ({ eventId: eventAt(bundle, 0), destinationId: " " });
-
-/** Where the list continues when there may be more bundles than were taken. */
-function restAfter(bundles: readonly BundleRow[]): DeliveryKey | undefined {
-  const last = bundles.length === BUNDLES ? bundles.at(-1) : undefined;
-  return last && behindAllOf(last.id);
-}
 
 async function pageIn(
   databases: Databases,
@@ -95,7 +61,13 @@ async function pageIn(
 ): Promise<DeliveryPage> {
   const { before, limit } = filter;
   const { tenant, tag, state } = wanted;
-  const { bundles, rest } = await bundlesIn(db, wanted, filter);
+  const range = await idRangeOf(db, filter.accepted ?? {});
+  const within = {
+    first: Math.max(1, bundleOf(range.first)),
+    last: Math.min(bundleOf(range.last), before ? bundleOf(before.eventId) : Number.MAX_SAFE_INTEGER),
+  };
+  const asked = eventFilterOf({ ...filter, tenant, tag });
+  const { bundles, rest } = await walkBack<BundleRow>(db, WALK, within, asked);
   const planned = bundles
     .flatMap((row) => plannedIn(row, { ...filter, tenant, tag }).reverse())
     .filter((one) => before === undefined || isAfter(one, before));
@@ -108,7 +80,7 @@ async function pageIn(
     found.push(...all.filter((one) => isWanted(one, state, filter)));
   }
   const shown = found.slice(0, limit);
-  const left = looked < planned.length ? planned[looked - 1] : rest;
+  const left = looked < planned.length ? planned[looked - 1] : rest && behindAllOf(rest.bundle);
   const next = found.length > limit ? shown.at(-1) : left;
   return { found: await withoutOver(db, shown, filter), next };
 }
@@ -124,15 +96,16 @@ async function lookedUp(
   db: D1Database,
   planned: readonly Planned[],
 ): Promise<FoundDelivery[]> {
-  const ids = [...new Set(planned.map(({ destinationId }) => destinationId))];
-  const targets = new Map((await destinationsByIds(first, ids)).map((one) => [one.id, one]));
+  const targets = await destinationsById(
+    first,
+    planned.map(({ destinationId }) => destinationId),
+  );
   const pairs = planned.map(({ eventId, destinationId }) => [bundleOf(eventId), destinationId] as const);
   const stored = await rowsIn(db, pairs, targets);
-  const rows = new Map(stored.map((row) => [`${row.eventId} ${row.destinationId}`, row]));
-  return planned.map((one) => {
-    const row = rows.get(`${one.eventId} ${one.destinationId}`);
-    return foundOf(one, row, targets.get(one.destinationId) ?? null);
-  });
+  const rows = new Map(stored.map((row) => [deliveryName(row), row]));
+  return planned.map((one) =>
+    foundOf(one, rows.get(deliveryName(one)), targets.get(one.destinationId) ?? null),
+  );
 }
 
 /** One without an outcome is queued, unless its destination is deleted: then it counts as cancelled. */

@@ -29,6 +29,7 @@ import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { linePlaces, placesFrom } from "./lines.ts";
 import { OWN_ROWS, PACKS, packedRows, packsOf, rawDelivery } from "./packs.ts";
+import { portioned } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -356,7 +357,7 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
     const open = some.filter(({ bodies, reads }) => bodies === undefined && reads < READS);
     if (open.length === 0) return;
     for (const [db, share] of Map.groupBy(open, ({ stored }) => homeOfBundle(databases, stored.id))) {
-      for (const portion of portionsOf(share)) {
+      for (const portion of portioned(share, ({ stored }) => stored.size, BODY_BYTES)) {
         const ids = listOf(portion.map(({ stored }) => stored.id));
         const found = (await db?.prepare(BODIES).bind(ids).all<BodyRow>())?.results;
         const rows = new Map(found?.map((row) => [row.id, row]));
@@ -368,21 +369,6 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
       }
     }
   }
-}
-
-/** In portions that one round trip may bring. */
-function portionsOf(opened: readonly Opened[]): Opened[][] {
-  const portions: Opened[][] = [];
-  let freeBytes = 0;
-  for (const one of opened) {
-    if (one.stored.size > freeBytes || portions.length === 0) {
-      portions.push([]);
-      freeBytes = BODY_BYTES;
-    }
-    portions.at(-1)?.push(one);
-    freeBytes -= one.stored.size;
-  }
-  return portions;
 }
 
 type BodyRow = Readonly<{ id: number; header: string; body: string }>;

@@ -10,8 +10,9 @@ import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import {
   bundleOf,
   type DeliveryKey,
+  deliveryName,
   destinationsOf,
-  type EventHeader,
+  type EventDetails,
   headerAt,
   indexOf,
   type Plan,
@@ -19,7 +20,9 @@ import {
 } from "../core/bundle.ts";
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
+import { bundlesOf } from "./bundles.ts";
 import { contentLimitsOf } from "./content-retention.ts";
+import { select } from "./databases.ts";
 import { type DeliveryRow, storedStatus } from "./delivery.ts";
 import { destinations } from "./destination.ts";
 import { rowsIn } from "./packs.ts";
@@ -27,18 +30,22 @@ import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
 import { bundles, deliveries } from "./tables.ts";
 import type { TimeRange } from "./time-ranges.ts";
 
-type EventFilter = Readonly<{
-  /** A pattern of types, as destinations have them. */
-  type?: string | undefined;
+/** What is asked for of events. */
+export type EventFilter = Readonly<{
+  tenant?: string | undefined;
+  /** Patterns, as destinations have them; one has to match. */
+  types?: readonly string[] | null | undefined;
+  tag?: string | undefined;
   /** One that the event was posted with. */
   channel?: string | undefined;
   accepted?: TimeRange | undefined;
 }>;
 
-export type DeliveryFilter = EventFilter &
+export type DeliveryFilter = Omit<EventFilter, "types"> &
   Readonly<{
     destinationId?: string | undefined;
-    tenant?: string | undefined;
+    /** A pattern of types. */
+    type?: string | undefined;
     /** The last attempt's status code. */
     status?: number | undefined;
     reason?: string | undefined;
@@ -50,6 +57,11 @@ export type DeliveryFilter = EventFilter &
     before?: DeliveryKey | undefined;
     limit: number;
   }>;
+
+/** The part of a filter of deliveries that is about their events. */
+export function eventFilterOf({ tenant, type, tag, channel, accepted }: DeliveryFilter): EventFilter {
+  return { tenant, types: type === undefined ? undefined : [type], tag, channel, accepted };
+}
 
 /** The filter of rows, without `over`; undefined when every row passes. */
 export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter): SQL | undefined {
@@ -70,26 +82,26 @@ export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow
   );
 }
 
-/** The same for a delivery of a pack: the part about its event. */
+type FilteredEvent = Partial<Pick<EventDetails, "tenant" | "type" | "tags" | "channels">> &
+  Readonly<{
+    /** Null when an operator removed the bundle. */
+    acceptedAt: number | null;
+    /** The tenant of the destination, which counts in place of the event's where it is known. */
+    owner?: string | undefined;
+  }>;
+
+/** The same for an event; details are left out where nothing is known of it. */
 export function isEventWanted(
-  { tenant, type, channel, accepted: { since, until } = {} }: DeliveryFilter,
-  { acceptedAt, owner, about, channels }: PackedEvent,
+  { tenant, types, tag, channel, accepted: { since, until } = {} }: EventFilter,
+  { acceptedAt, owner, ...event }: FilteredEvent,
 ): boolean {
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;
   if (until !== undefined && (acceptedAt ?? until) >= until) return false;
-  if (type !== undefined && !(about && takesType([type], about.type))) return false;
-  if (channel !== undefined && !channels.includes(channel)) return false;
-  return tenant === undefined || (owner ?? about?.tenant) === tenant;
+  if (types && !(event.type !== undefined && takesType(types, event.type))) return false;
+  if (tag !== undefined && !event.tags?.includes(tag)) return false;
+  if (channel !== undefined && !event.channels?.includes(channel)) return false;
+  return tenant === undefined || (owner ?? event.tenant) === tenant;
 }
-
-type PackedEvent = Readonly<{
-  /** Null when an operator removed the bundle. */
-  acceptedAt: number | null;
-  /** The tenant of the destination; undefined where destinations are not stored. */
-  owner: string | undefined;
-  about: EventHeader | undefined;
-  channels: readonly string[];
-}>;
 
 const EVENT = "deliveries.event_id";
 const BUNDLE = sql.raw(bundleIdOf(EVENT));
@@ -102,7 +114,11 @@ const OWNER = sql`coalesce(${destinations.tenant},
 const HAS_CHANNEL = sql.raw(hasChannel("bundles.header", EVENT, "wanted.channel"));
 
 /** The part of the filter that is about the event. */
-function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
+function isOfEvent({
+  type,
+  channel,
+  accepted: { since, until } = {},
+}: Pick<DeliveryFilter, "type" | "channel" | "accepted">): SQL | undefined {
   return and(
     type === undefined ? undefined : isOfType(type),
     channel === undefined
@@ -186,13 +202,10 @@ export async function eventsOver(
 ): Promise<ReadonlySet<number>> {
   const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
   if (ended.size === 0) return new Set();
-  const ids = JSON.stringify([...new Set([...ended].map(bundleOf))]);
-  const { results } = await db
-    .prepare(TIMES_AND_PLANS)
-    .bind(ids, over.now - DAY_MS)
-    .all<TimesAndPlan>();
+  const ids = bundlesOf([...ended]);
+  const found = await select<TimesAndPlan>(db, TIMES_AND_PLANS, ids, over.now - DAY_MS);
   const bundles = new Map(
-    results.map(({ id, plan, header, ...times }) => [
+    found.map(({ id, plan, header, ...times }) => [
       id,
       { ...times, plan: JSON.parse(plan) as Plan, header: JSON.parse(header) as StoredHeader },
     ]),
@@ -211,10 +224,8 @@ export async function eventsOver(
     destinations.map((destination) => [bundleOf(event), destination] as const),
   );
   const known = await rowsIn(db, pairs);
-  const isEnded = new Set(
-    known.filter((row) => hasEnded(row, over)).map((row) => `${row.eventId} ${row.destinationId}`),
-  );
+  const isEnded = new Set(known.filter((row) => hasEnded(row, over)).map(deliveryName));
   const isOver = ({ event, destinations }: (typeof planned)[number]) =>
-    destinations.every((destination) => isEnded.has(`${event} ${destination}`));
+    destinations.every((destinationId) => isEnded.has(deliveryName({ eventId: event, destinationId })));
   return new Set(planned.filter(isOver).map(({ event }) => event));
 }

@@ -18,18 +18,24 @@ import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
-  channelsAt,
   type DeliveryKey,
+  detailsAt,
   eventAt,
-  headerAt,
   indexOf,
   type StoredHeader,
 } from "../core/bundle.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredState, storedStatus } from "./delivery.ts";
-import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
+import {
+  type DeliveryFilter,
+  eventFilterOf,
+  eventsOver,
+  isEventWanted,
+  isRowWanted,
+  isWanted,
+} from "./delivery-filter.ts";
 import { type Destination, destinations } from "./destination.ts";
-import { destinationsByIds } from "./destinations.ts";
+import { destinationsById } from "./destinations.ts";
 import { eventNames } from "./events.ts";
 import { mergedParts, type Rank } from "./merge.ts";
 import { packedRows } from "./packs.ts";
@@ -134,8 +140,10 @@ export async function withDestinations(
 ): Promise<readonly FoundDelivery[]> {
   const bare = found.filter(({ destination }) => destination === null);
   if (bare.length === 0) return found;
-  const rows = await destinationsByIds(db, [...new Set(bare.map(({ destinationId }) => destinationId))]);
-  const byId = new Map(rows.map((row) => [row.id, row]));
+  const byId = await destinationsById(
+    db,
+    bare.map(({ destinationId }) => destinationId),
+  );
   return found.map((delivery) => ({
     ...delivery,
     destination: delivery.destination ?? byId.get(delivery.destinationId) ?? null,
@@ -202,13 +210,8 @@ async function storedIn(
     .filter((one) => upto === undefined || descending(one, upto) <= 0)
     .sort(descending);
   const shown = all.slice(0, limit);
-  const gone = over
-    ? await eventsOver(
-        db,
-        shown.map(({ row }) => row),
-        over,
-      )
-    : new Set();
+  const rowsShown = shown.map(({ row }) => row);
+  const gone = over ? await eventsOver(db, rowsShown, over) : new Set();
   return {
     found: shown.filter(({ eventId }) => !gone.has(eventId)),
     next: all.length > limit ? shown.at(-1) : upto,
@@ -309,12 +312,12 @@ function wantedIn(
 ): Stored[] {
   if (!pack) return [];
   const { before } = filter;
+  const asked = eventFilterOf({ ...filter, tag: undefined });
   const isOfWantedEvent = ({ eventId }: DeliveryRow) =>
-    isEventWanted(filter, {
+    isEventWanted(asked, {
+      ...(header && detailsAt(header, indexOf(eventId))),
       acceptedAt,
       owner: destination?.tenant,
-      about: header ? headerAt(header, indexOf(eventId)) : undefined,
-      channels: header ? channelsAt(header, indexOf(eventId)) : [],
     });
   return packedRows(pack, destination)
     .filter((row) => (state === undefined || storedStatus(row).state === state) && isRowWanted(filter, row))

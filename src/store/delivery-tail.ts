@@ -5,19 +5,18 @@
  * it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a gap event marks omissions.
  */
 
-import { bundleOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, deliveryName, detailsAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
 import { sharesOf } from "./bundles.ts";
-import { allOf, type Databases } from "./databases.ts";
+import { allOf, type Databases, select } from "./databases.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
 import type { Destination } from "./destination.ts";
-import { type EventName, eventNameIn } from "./events.ts";
+import type { EventName } from "./events.ts";
 import {
   BUNDLE_COLUMNS,
   type BundleRow,
   deliveryIn,
   foundOf,
-  keyText,
   type Planned,
   plannedIn,
   storedStatesOf,
@@ -123,22 +122,19 @@ async function arrivedIn(db: D1Database, filter: TailFilter, after: number) {
   const { tenant, destinationId } = filter;
   const named = [tenant === undefined ? null : `"${tenant}"`, destinationId ?? null];
   const floor = newest - BUNDLES;
-  const { results } = await db
-    .prepare(ARRIVED)
-    .bind(after, floor, ...named)
-    .all<BundleRow>();
+  const rows = await select<BundleRow>(db, ARRIVED, after, floor, ...named);
   return {
-    newest: Math.max(newest, results[0]?.id ?? 0),
-    planned: results.toReversed().flatMap((row) => newIn(row, filter)),
-    isGap: after < floor || results.length === MOST_NEW,
+    newest: Math.max(newest, rows[0]?.id ?? 0),
+    planned: rows.toReversed().flatMap((row) => newIn(row, filter)),
+    isGap: after < floor || rows.length === MOST_NEW,
   };
 }
 
 function newIn(row: BundleRow, filter: TailFilter): New[] {
   const header: StoredHeader = JSON.parse(row.header);
   return plannedIn(row, { ...filter, limit: MOST_NEW }).flatMap((planned) => {
-    const event = eventNameIn(header, row.acceptedAt, planned.eventId);
-    return event ? [{ planned, event }] : [];
+    const details = detailsAt(header, indexOf(planned.eventId));
+    return details ? [{ planned, event: { ...details, acceptedAt: row.acceptedAt } }] : [];
   });
 }
 
@@ -164,7 +160,7 @@ async function lookedUp(databases: Databases, followed: readonly Followed[]): Pr
   const states = new Map((await Promise.all(read)).flatMap((some) => [...some]));
   return followed.map((one) => {
     const { planned, destination } = one;
-    const row = deliveryIn(states.get(keyText(planned)), planned.eventId, destination);
+    const row = deliveryIn(states.get(deliveryName(planned)), planned.eventId, destination);
     const found = foundOf(planned, row, destination);
     return { followed: one, found, shown: shownOf(found) };
   });

@@ -193,8 +193,10 @@ export function ownBurstOf(row: Pick<Destination, "rateBurst">): number | null {
   return readAs(limitShape.fields.rate_burst, row.rateBurst) ?? null;
 }
 
-/** The settings of the circuit breaker in effect, as the API writes them. */
-export function breakerOf(row: Destination): Breaker {
+type BreakerColumn = `breaker${"FailureRatio" | "MinAttempts" | "WindowS" | "CooldownS" | "MaxCooldownS"}`;
+
+/** The settings of the circuit breaker in effect of a destination or a group, as the API writes them. */
+export function breakerOf(row: Readonly<Partial<Record<BreakerColumn, number | null>>>): Breaker {
   return usable(breakerShape.fields, defaultBreaker, {
     failure_ratio: row.breakerFailureRatio,
     min_attempts: row.breakerMinAttempts,
@@ -230,7 +232,7 @@ export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
 export function usable<T extends Readonly<Record<string, number>>>(
   shapes: Readonly<Record<keyof T, NumberShape>>,
   defaults: T,
-  values: T,
+  values: Readonly<Record<keyof T, number | null | undefined>>,
 ): T {
   const pairs = Object.keys(defaults).map((name) => [
     name,

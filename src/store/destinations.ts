@@ -5,14 +5,14 @@
  * a tenant finds it. `tenant`, where given, hides the destinations of others.
  */
 
-import { and, asc, desc, eq, getTableColumns, gt, isNull, lt, ne, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNull, lt, ne, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { PinChanges } from "../core/event-versions.ts";
 import type { TransformVersion } from "../core/transform/versions.ts";
-import { modelOf, type RawRow } from "./columns.ts";
-import { repeatable } from "./databases.ts";
+import { givenColumns, modelOf, type RawRow } from "./columns.ts";
+import { repeatable, select } from "./databases.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { pinned } from "./event-versions.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
@@ -70,18 +70,15 @@ function insertion(
   most: number,
   onConflict: "ON CONFLICT DO NOTHING" | "",
 ): D1PreparedStatement {
-  const given = Object.entries(getTableColumns(destinations)).flatMap(([key, column]) => {
-    const value = row[key as keyof NewDestination];
-    return value === undefined ? [] : [{ name: column.name, value: value && column.mapToDriverValue(value) }];
-  });
+  const { names, values } = givenColumns(destinations, row);
   return db
     .prepare(
-      `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
+      `INSERT INTO destinations (${names}) SELECT ${names.map((_, i) => `?${i + 3}`)}
         WHERE ${countUpTo("?2", `${OWN_DESTINATIONS} AND tenant = ?1`)} < ?2
           AND NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?1)
         ${onConflict} RETURNING *`,
     )
-    .bind(row.tenant, most, ...given.map(({ value }) => value));
+    .bind(row.tenant, most, ...values);
 }
 
 /** Whether a destination has that id, deleted ones included. */
@@ -152,8 +149,7 @@ const DELETE_EXPIRED = `
 
 /** Makes tombstones of the destinations that had expired by then, the first `most` of them; returns their ids. */
 export async function deleteExpired(db: D1Database, by: number, most: number): Promise<string[]> {
-  const { results } = await db.prepare(DELETE_EXPIRED).bind(by, most).all<{ id: string }>();
-  return results.map(({ id }) => id);
+  return (await select<{ id: string }>(db, DELETE_EXPIRED, by, most)).map(({ id }) => id);
 }
 
 /** The values of columns that a change was decided by. */
@@ -227,10 +223,14 @@ function undeleted(id: string, tenant: Tenant) {
 
 const BY_IDS = `SELECT d.* FROM ${LISTED_DESTINATIONS} ORDER BY j.key`;
 
-/** In the order given; those that are not there are left out. */
-export async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
-  const { results } = await db.prepare(BY_IDS).bind(JSON.stringify(ids)).all<RawRow>();
-  return results.map((raw) => modelOf(destinations, raw));
+/** By their ids in the order given, deleted ones too; those that are not there are left out. */
+export async function destinationsById(
+  db: D1Database,
+  ids: Iterable<string>,
+): Promise<ReadonlyMap<string, Destination>> {
+  const wanted = [...new Set(ids)];
+  const rows = wanted.length === 0 ? [] : await select<RawRow>(db, BY_IDS, wanted);
+  return new Map(rows.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
 }
 
 export type SealedSecrets = Pick<
@@ -267,15 +267,9 @@ const REPLACE_HEADERS = repeatable(`
   UPDATE destinations SET headers = NULL, sealed_headers = ?4
   WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`);
 
-const REPLACE_AUTH = repeatable("UPDATE destinations SET auth = ?3 WHERE id = ?1 AND auth IS ?2");
-
-const REPLACE_TOKEN = repeatable(
-  "UPDATE destinations SET target_token = ?3 WHERE id = ?1 AND target_token = ?2",
-);
-
-const REPLACE_NOTICE_TARGET = repeatable(
-  "UPDATE destinations SET notice_target = ?3 WHERE id = ?1 AND notice_target = ?2",
-);
+/** Replaces one column, whose value `?2` is what is known of it. */
+const replacing = (column: "auth" | "target_token" | "notice_target") =>
+  repeatable(`UPDATE destinations SET ${column} = ?3 WHERE id = ?1 AND ${column} IS ?2`);
 
 /** The newly sealed fields of a destination. */
 export type Replacement = Readonly<{
@@ -296,16 +290,15 @@ export async function replaceSecrets(db: D1Database, replacements: readonly Repl
     ({ before, secrets, sealedHeaders, auth, targetToken, noticeTarget }) => {
       const { id, secret, texts } = before;
       const previous = JSON.stringify(secrets?.previousSecrets);
+      const headers = [texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)];
+      const bound = (sql: string, ...values: unknown[]) => db.prepare(sql).bind(id, ...values);
       return [
-        secrets && db.prepare(REPLACE_SECRETS).bind(id, secret, secrets.secret, previous),
-        sealedHeaders &&
-          db
-            .prepare(REPLACE_HEADERS)
-            .bind(id, texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)),
-        auth ? db.prepare(REPLACE_AUTH).bind(id, texts.auth, JSON.stringify(auth)) : undefined,
-        targetToken && db.prepare(REPLACE_TOKEN).bind(id, before.targetToken, targetToken),
-        noticeTarget && db.prepare(REPLACE_NOTICE_TARGET).bind(id, before.noticeTarget, noticeTarget),
-      ].filter((statement) => typeof statement === "object");
+        ...(secrets ? [bound(REPLACE_SECRETS, secret, secrets.secret, previous)] : []),
+        ...(sealedHeaders ? [bound(REPLACE_HEADERS, ...headers)] : []),
+        ...(auth ? [bound(replacing("auth"), texts.auth, JSON.stringify(auth))] : []),
+        ...(targetToken ? [bound(replacing("target_token"), before.targetToken, targetToken)] : []),
+        ...(noticeTarget ? [bound(replacing("notice_target"), before.noticeTarget, noticeTarget)] : []),
+      ];
     },
   );
   if (statements.length > 0) await db.batch(statements);

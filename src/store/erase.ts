@@ -11,6 +11,8 @@
  */
 
 import {
+  type DeliveryKey,
+  deliveryName,
   eventAt,
   headersOf,
   headersText,
@@ -27,7 +29,9 @@ import { headerWithout, tagsLost } from "../core/erase.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";
+import { select } from "./databases.ts";
 import type { AttemptEntry, DeliveryRow, DeliveryState } from "./delivery.ts";
+import { namesOf } from "./lines.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
 import { recording } from "./record.ts";
 
@@ -203,13 +207,11 @@ async function keysOf(
   indexes: readonly number[],
 ): Promise<(readonly [tenant: string, key: string])[]> {
   if (keys.length === 0) return [];
-  const { results } = await db
-    .prepare(PLACED)
-    .bind(bundle, JSON.stringify(keys))
-    .all<{ tenant: string; key: string; place: number }>();
-  const found = results.filter(({ place }) => indexes.includes(place));
+  type Row = { tenant: string; key: string; place: number };
+  const found = await select<Row>(db, PLACED, bundle, keys);
+  const placed = found.filter(({ place }) => indexes.includes(place));
   const unique = new Map(
-    found.map(({ tenant, key }) => [JSON.stringify([tenant, key]), [tenant, key] as const]),
+    placed.map(({ tenant, key }) => [JSON.stringify([tenant, key]), [tenant, key] as const]),
   );
   return [...unique.values()];
 }
@@ -232,32 +234,28 @@ async function eraseDeliveries(
   { cancels, erasure }: Extent,
   now: number,
 ): Promise<ErasedDelivery[]> {
-  const planned = destinations.flatMap((destination) =>
-    indexesOf(among(plan[destination] ?? [], indexes)).map(
-      (index) => [destination, eventAt(id, index)] as const,
+  const planned = destinations.flatMap((destinationId) =>
+    indexesOf(among(plan[destinationId] ?? [], indexes)).map(
+      (index): DeliveryKey => ({ destinationId, eventId: eventAt(id, index) }),
     ),
   );
   const rows = await rowsIn(
     db,
     destinations.map((destination) => [id, destination]),
   );
-  const known = new Map(rows.map((row) => [`${row.destinationId} ${row.eventId}`, row]));
-  const open = planned.flatMap(([destination, event]) =>
-    cancelled(known.get(`${destination} ${event}`) ?? { destinationId: destination, eventId: event }, now),
-  );
-  const withContent = planned.filter(([destination, event]) =>
-    hasContent(known.get(`${destination} ${event}`)),
-  );
+  const byName = new Map(rows.map((row) => [deliveryName(row), row]));
+  const known = planned.map((key) => ({ key, row: byName.get(deliveryName(key)) }));
+  const open = known.flatMap(({ key, row }) => cancelled(row ?? key, now));
+  const withContent = known.filter(({ row }) => hasContent(row)).map(({ key }) => key);
   const counting = erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : [];
   const statements = [
     ...(cancels ? recording(db, open, counting) : []),
-    ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(withContent))] : []),
+    ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(namesOf(withContent)))] : []),
   ];
   if (statements.length > 0) await db.batch(statements);
-  return planned.flatMap(([destination, event]) => {
-    const row = known.get(`${destination} ${event}`);
+  return known.flatMap(({ key: { eventId, destinationId }, row }) => {
     const log = row ? entriesOf(row) : [];
-    return log.length > 0 ? [{ event, destination, log }] : [];
+    return log.length > 0 ? [{ event: eventId, destination: destinationId, log }] : [];
   });
 }
 
@@ -278,10 +276,7 @@ function entriesOf({ log }: DeliveryRow): AttemptEntry[] {
 }
 
 /** The delivery as a cancelled one, if it has not ended and is not in flight. */
-function cancelled(
-  known: DeliveryRow | Pick<DeliveryRow, "destinationId" | "eventId">,
-  now: number,
-): DeliveryRow[] {
+function cancelled(known: DeliveryRow | DeliveryKey, now: number): DeliveryRow[] {
   const row = { ...WITHOUT_ATTEMPT, state: "waiting" as DeliveryState, giveUpAt: now, ...known };
   if (row.state !== "waiting" && row.state !== "retrying") return [];
   return [{ ...row, state: "cancelled", reason: "erased", nextAttemptAt: null, endedAt: now }];

@@ -12,24 +12,24 @@
 
 import {
   bundleOf,
-  channelsAt,
+  detailsAt,
+  type EventDetails,
   eventAt,
   headersOf,
   indexOf,
   isErased,
-  runsInclude as isInRuns,
+  lastEventOf,
   type Runs,
+  runsInclude,
   type StoredHeader,
-  tagsAt,
-  ttlAt,
 } from "../core/bundle.ts";
 import { databaseNumberOf } from "../core/placement.ts";
-import { takesType } from "../core/routing.ts";
-import { LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
-import { allOf, type Databases } from "./databases.ts";
-import { type Over, oldAmong } from "./delivery-filter.ts";
+import { bundlesOf, inShares, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
+import { allOf, type Databases, select } from "./databases.ts";
+import { type EventFilter, isEventWanted, type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type PartialList } from "./merge.ts";
-import { idRangeOf, type TimeRange } from "./time-ranges.ts";
+import { portioned } from "./sql.ts";
+import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
 /** Bundles that one page looks at in each database, and those among them whose headers it takes. */
 export const BUNDLES_LOOKED_AT = 2_000;
@@ -38,47 +38,31 @@ const BUNDLES_TAKEN = 200;
 const PORTION_BYTES = 2 * 1024 * 1024;
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export type ListedEvent = Readonly<{
-  id: number;
-  tenant: string;
-  type: string;
-  acceptedAt: number;
-  deliverAt: number | null;
-  tags: readonly string[];
-  channels: readonly string[];
-  ttlSeconds: number | undefined;
-  /** Of content of its own type, without `data`. */
-  contentType: string | undefined;
-  /** Whether the destination that was named gets it. */
-  isPlanned: boolean;
-  /** Whether its content has been erased. */
-  isErased: boolean;
-  /** The bytes of all bodies of its bundle. */
-  bundleBytes: number;
-}>;
+export type ListedEvent = EventDetails &
+  Readonly<{
+    id: number;
+    acceptedAt: number;
+    deliverAt: number | null;
+    /** Whether the destination that was named gets it. */
+    isPlanned: boolean;
+    /** The bytes of all bodies of its bundle. */
+    bundleBytes: number;
+  }>;
 
 /** Where a list continues in a database: with the events whose numbers are smaller. 0: there are none. */
 export type EventPosition = number;
 
-/** No event has this index of a bundle: positions between bundles name nobody's event. */
-const BEHIND_ALL = 127;
-
-/** With the bundles before this one. */
-const before = (bundle: number): EventPosition => eventAt(bundle - 1, BEHIND_ALL);
+/** With the bundles before this one: such a position is no event's number. */
+const before = (bundle: number): EventPosition => lastEventOf(bundle - 1);
 
 const START: EventPosition = Number.MAX_SAFE_INTEGER;
 const END: EventPosition = 0;
 
-export type ListedEventFilter = Readonly<{
-  tenant?: string | undefined;
-  /** Patterns, as destinations have them; one has to match. */
-  types?: readonly string[] | undefined;
-  tag?: string | undefined;
-  channel?: string | undefined;
-  accepted?: TimeRange | undefined;
-  /** Events that are old by it are left out. */
-  over: Over;
-}>;
+export type ListedEventFilter = EventFilter &
+  Readonly<{
+    /** Events that are old by it are left out. */
+    over: Over;
+  }>;
 
 export type EventListFilter = ListedEventFilter &
   Readonly<{
@@ -134,16 +118,10 @@ export type ListedRow = Readonly<{
   runs: string | null;
 }>;
 
-/** Bundles from the first to the last, and what is known to be wanted of their events. */
-type Walk = ListedEventFilter & Readonly<{ first: number; last: number; destination: string | undefined }>;
-
 /** What was accepted later than `lookedBackTo` has been looked at; 0: everything. */
 type Looked = Readonly<{ next: EventPosition | undefined; lookedBackTo: number }>;
 
 const TO_THE_END: Looked = { next: undefined, lookedBackTo: 0 };
-
-/** Bundles that may have events that are wanted, and where the list continues after them. */
-type Walked = Readonly<{ rows: readonly ListedRow[]; looked: Looked }>;
 
 async function listedIn(
   db: D1Database,
@@ -154,13 +132,17 @@ async function listedIn(
   const range = await idRangeOf(db, filter.accepted ?? {});
   const first = Math.max(1, bundleOf(range.first));
   const last = Math.min(bundleOf(range.last), bundleOf(position - 1));
-  const about = { ...filter, destination, first, last };
-  const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
-    ? taggedBundles(db, about)
-    : walked(db, about));
-  const wanted = rows
+  const { bundles, rest } = await walkBack<ListedRow>(
+    db,
+    WALK,
+    { first, last },
+    filter,
+    destination ?? "none",
+  );
+  const looked = rest ? { next: before(rest.bundle), lookedBackTo: rest.acceptedAt } : TO_THE_END;
+  const wanted = bundles
     .flatMap(listedEventsIn)
-    .filter((event) => event.id < position && isWanted(event, filter));
+    .filter((event) => event.id < position && isEventWanted(filter, event));
   const isOld = await oldAmong(filter.over, wanted);
   const found = wanted.filter((event) => !isOld(event));
   const shown = found.slice(0, limit);
@@ -168,50 +150,70 @@ async function listedIn(
   return { found: shown, ...(cut ? { next: cut.id, lookedBackTo: cut.acceptedAt } : looked) };
 }
 
-/** The plan is read for one destination: it may name a thousand. */
-const COLUMNS = `id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?6) AS runs`;
-
 /** The newest bundle of those that are left. Ids are dense, but for what retention has removed: gaps are jumped over here. */
 const TOP = "(SELECT max(id) FROM bundles WHERE id BETWEEN ?1 AND ?2)";
 
+/** The first bundle that the page does not look at. */
+const BELOW = `
+  SELECT id, accepted_at AS acceptedAt FROM bundles WHERE id BETWEEN ?1 AND ${TOP} - ${BUNDLES_LOOKED_AT}
+  ORDER BY id DESC LIMIT 1`;
+
+/** The plan is read for one destination: it may name a thousand. */
+const WALK = walkBackSql(
+  "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?6) AS runs",
+  BUNDLES_TAKEN,
+);
+
+type BackwardWalk = Readonly<{ walked: string; tagged: string; most: number }>;
+
 /**
- * SQL: the newest bundles from `?1` to `?2`, as far as one page looks, whose headers have the tenant `?3`, types that begin
- * with `?4`, and the tag `?5`, as far as these are not null. They are names as the header has them, with quotation marks:
- * none needs an escape in JSON. What else they are a part of is for the caller to decide.
+ * SQL: the newest bundles from `?1` to `?2`, at most `most`, for `walkBack`. Either as far as one page looks, those whose
+ * headers have the tenant `?3`, types that begin with `?4`, and the tag `?5`, as far as these are not null. They are names as
+ * the header has them, with quotation marks: none needs an escape in JSON. Or those of the tag `?5` of the tenant `?3`: the
+ * join is in this order, so that the key of `tags` gives the order and nothing is sorted.
+ * @param columns with `id` and `acceptedAt`; `?6` is free
  */
-export function walkedBundles(columns: string, most: number): string {
-  return `
+export function walkBackSql(columns: string, most: number): BackwardWalk {
+  const walked = `
   SELECT ${columns} FROM bundles WHERE id BETWEEN max(?1, ${TOP} - ${BUNDLES_LOOKED_AT - 1}) AND ${TOP}
     AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0)
     AND (?4 IS NULL OR instr(header -> '$.types', ?4) > 0)
     AND (?5 IS NULL OR instr(header -> '$.tags', ?5) > 0)
   ORDER BY id DESC LIMIT ${most}`;
+  const tagged = `
+  SELECT ${columns} FROM (
+    SELECT bundle_id FROM tags WHERE tenant = ?3 AND tag = ?5 AND bundle_id BETWEEN ?1 AND ?2
+    ORDER BY bundle_id DESC LIMIT ${most}) t CROSS JOIN bundles ON id = t.bundle_id`;
+  return { walked, tagged, most };
 }
 
-/** SQL: the first bundle from `?1` to `?2` that the page does not look at. */
-export const BELOW_WALKED = `
-  SELECT id, accepted_at AS acceptedAt FROM bundles WHERE id BETWEEN ?1 AND ${TOP} - ${BUNDLES_LOOKED_AT}
-  ORDER BY id DESC LIMIT 1`;
+type WalkedBack<Row> = Readonly<{
+  /** Bundles that may have events that are wanted. */
+  bundles: readonly Row[];
+  /** Where there are more: all of them are before this one, and were accepted by then. */
+  rest: Readonly<{ bundle: number; acceptedAt: number }> | undefined;
+}>;
 
-/** The names of a filter as `walkedBundles` takes them. */
-export function namesInHeaders({ tenant, types, tag }: Pick<ListedEventFilter, "tenant" | "types" | "tag">) {
-  return [quoted(tenant), startOf(types), quoted(tag)] as const;
-}
-
-const WALKED = walkedBundles(COLUMNS, BUNDLES_TAKEN);
-
-async function walked(
+export async function walkBack<Row extends Readonly<{ id: number; acceptedAt: number }>>(
   db: D1Database,
-  { first, last, destination = "none", ...filter }: Walk,
-): Promise<Walked> {
-  const [taken, below] = await db.batch<ListedRow>([
-    db.prepare(WALKED).bind(first, last, ...namesInHeaders(filter), destination),
-    db.prepare(BELOW_WALKED).bind(first, last),
-  ]);
-  const rows = taken?.results ?? [];
-  const next = below?.results[0];
-  const rest = next && { next: before(next.id + 1), lookedBackTo: next.acceptedAt };
-  return { rows, looked: restAfter(rows) ?? rest ?? TO_THE_END };
+  { walked, tagged, most }: BackwardWalk,
+  { first, last }: IdRange,
+  { tenant, types, tag }: EventFilter,
+  ...further: readonly string[]
+): Promise<WalkedBack<Row>> {
+  const isTagged = tag !== undefined && tenant !== undefined;
+  const [taken, below] = await db.batch<Row>(
+    isTagged
+      ? [db.prepare(tagged).bind(first, last, tenant, null, tag, ...further)]
+      : [
+          db.prepare(walked).bind(first, last, quoted(tenant), startOf(types ?? []), quoted(tag), ...further),
+          db.prepare(BELOW).bind(first, last),
+        ],
+  );
+  const bundles = taken?.results ?? [];
+  const [full] = bundles.length === most ? bundles.slice(-1) : [];
+  const next = full ? { ...full, id: full.id - 1 } : below?.results[0];
+  return { bundles, rest: next && { bundle: next.id + 1, acceptedAt: next.acceptedAt } };
 }
 
 /** A name as the header has it. */
@@ -219,66 +221,26 @@ function quoted(name: string | undefined): string | null {
   return name === undefined ? null : `"${name}"`;
 }
 
-/** Only `isWanted` distinguishes several patterns. */
-function startOf([pattern = "*", ...others]: readonly string[] = []): string | null {
+/** Only `isEventWanted` distinguishes several patterns. */
+function startOf([pattern = "*", ...others]: readonly string[]): string | null {
   if (pattern === "*" || others.length > 0) return null;
   return pattern.endsWith(".*") ? `"${pattern.slice(0, -1)}` : quoted(pattern);
-}
-
-const TAGGED = `
-  SELECT ${COLUMNS.replace("?6", "?5")} FROM (
-    SELECT bundle_id FROM tags WHERE tenant = ?3 AND tag = ?4 AND bundle_id BETWEEN ?1 AND ?2
-    ORDER BY bundle_id DESC LIMIT ${BUNDLES_TAKEN}) t CROSS JOIN bundles ON id = t.bundle_id`;
-
-async function taggedBundles(
-  db: D1Database,
-  { first, last, destination = "none", tenant, tag }: Walk,
-): Promise<Walked> {
-  const { results } = await db.prepare(TAGGED).bind(first, last, tenant, tag, destination).all<ListedRow>();
-  return { rows: results, looked: restAfter(results) ?? TO_THE_END };
-}
-
-/** Where the list continues when there may be more bundles than were taken. */
-function restAfter(rows: readonly ListedRow[]): Looked | undefined {
-  const last = rows.length === BUNDLES_TAKEN ? rows.at(-1) : undefined;
-  return last && { next: before(last.id), lookedBackTo: last.acceptedAt };
 }
 
 /** All events of a bundle, the last one first. */
 export function listedEventsIn({ id, acceptedAt, deliverAt, header, runs }: ListedRow): ListedEvent[] {
   const stored = JSON.parse(header) as StoredHeader;
-  const about = headersOf(stored);
+  const bundleBytes = headersOf(stored).reduce((sum, { bytes }) => sum + bytes, 0);
   const planned: Runs = runs === null ? [] : JSON.parse(runs);
-  const bundleBytes = about.reduce((sum, { bytes }) => sum + bytes, 0);
-  return about
-    .map(({ tenant, type, contentType }, index) => ({
-      id: eventAt(id, index),
-      tenant,
-      type,
-      acceptedAt,
-      deliverAt,
-      tags: tagsAt(stored, index),
-      channels: channelsAt(stored, index),
-      ttlSeconds: ttlAt(stored, index),
-      contentType,
-      isPlanned: isInRuns(planned, index),
-      isErased: isErased(stored, index),
-      bundleBytes,
-    }))
+  return headersOf(stored)
+    .flatMap((_, index) => {
+      const details = detailsAt(stored, index);
+      const isPlanned = runsInclude(planned, index);
+      return details
+        ? [{ ...details, id: eventAt(id, index), acceptedAt, deliverAt, isPlanned, bundleBytes }]
+        : [];
+    })
     .reverse();
-}
-
-function isWanted(
-  event: ListedEvent,
-  { tenant, types, tag, channel, accepted = {} }: ListedEventFilter,
-): boolean {
-  const { acceptedAt } = event;
-  const { since = 0, until = Number.POSITIVE_INFINITY } = accepted;
-  if (tenant !== undefined && event.tenant !== tenant) return false;
-  if (types !== undefined && !takesType(types, event.type)) return false;
-  if (tag !== undefined && !event.tags.includes(tag)) return false;
-  if (channel !== undefined && !event.channels.includes(channel)) return false;
-  return acceptedAt >= since && acceptedAt < until;
 }
 
 const LISTED = `
@@ -291,16 +253,11 @@ export async function eventsById(
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, ListedEvent>> {
   const wanted = new Set(ids);
-  const found = await Promise.all(
-    [...sharesOf(databases, ids, (id) => id)].map(async ([db, share]) => {
-      const listed = JSON.stringify([...new Set(share.map(bundleOf))]);
-      const { results } = await db.prepare(LISTED).bind(listed).all<ListedRow>();
-      return results
-        .flatMap(listedEventsIn)
-        .filter((event) => wanted.has(event.id) && event.tenant === tenant);
-    }),
+  const found = await inShares(databases, ids, async (db, share) =>
+    (await select<ListedRow>(db, LISTED, bundlesOf(share))).flatMap(listedEventsIn),
   );
-  return new Map(found.flat().map((event) => [event.id, event]));
+  const own = found.filter((event) => wanted.has(event.id) && event.tenant === tenant);
+  return new Map(own.map((event) => [event.id, event]));
 }
 
 // ── Bodies ──
@@ -359,12 +316,9 @@ export async function eachBody<E extends Sized>(
 ): Promise<void> {
   for (const [db, share] of sharesOf(databases, events, ({ id }) => id)) {
     for (const portion of portionsOf(share)) {
-      const ids = JSON.stringify([...new Set(portion.map(({ id }) => bundleOf(id)))]);
-      const { results } = await db
-        .prepare(BODIES)
-        .bind(ids)
-        .all<{ id: number; header: string; body: string }>();
-      for (const { id, header, body } of results) {
+      const ids = bundlesOf(portion.map(({ id }) => id));
+      type Row = { id: number; header: string; body: string };
+      for (const { id, header, body } of await select<Row>(db, BODIES, ids)) {
         const stored: StoredHeader = JSON.parse(header);
         const contents = await readContents(body, stored);
         for (const event of portion) {
@@ -379,15 +333,6 @@ export async function eachBody<E extends Sized>(
 
 /** The events by their bundles, in portions of so many bytes. */
 function portionsOf<E extends Sized>(events: readonly E[]): E[][] {
-  const portions: E[][] = [];
-  let bytes = Number.POSITIVE_INFINITY;
-  for (const group of Map.groupBy(events, ({ id }) => bundleOf(id)).values()) {
-    bytes += group[0]?.bundleBytes ?? 0;
-    if (bytes > PORTION_BYTES) {
-      portions.push([]);
-      bytes = group[0]?.bundleBytes ?? 0;
-    }
-    portions.at(-1)?.push(...group);
-  }
-  return portions;
+  const groups = [...Map.groupBy(events, ({ id }) => bundleOf(id)).values()];
+  return portioned(groups, ([first]) => first?.bundleBytes ?? 0, PORTION_BYTES).map((some) => some.flat());
 }

@@ -3,7 +3,7 @@
  * are committed, so what comes later has a larger number, and a position skips nothing. Reads as many bundles as a page of a list
  * (event-list.ts).
  */
-import { bundleOf, eventAt, indexOf, isErased, runsInclude, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, indexOf, lastEventOf, runsInclude, type StoredHeader } from "../core/bundle.ts";
 import { highestId } from "./commit.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type Over, oldAmong } from "./delivery-filter.ts";
@@ -16,8 +16,6 @@ import {
 } from "./event-list.ts";
 import { idBefore } from "./time-ranges.ts";
 
-/** Behind the last event of a bundle. */
-const LAST_INDEX = 127;
 const BUNDLES_TAKEN = 200;
 
 const FIRST = "(SELECT min(id) FROM bundles WHERE id >= ?1)";
@@ -41,13 +39,13 @@ type EventLogPosition = readonly number[];
 /** The position behind all events that there are. */
 export async function endOfLog(databases: Databases): Promise<EventLogPosition> {
   const ids = allOf(databases).map((db, database) => highestId(db, database));
-  return (await Promise.all(ids)).map((id) => eventAt(id, LAST_INDEX));
+  return (await Promise.all(ids)).map(lastEventOf);
 }
 
 /** A position before all events that were accepted at that time or later, epoch ms. */
 export async function positionAt(databases: Databases, at: number): Promise<EventLogPosition> {
   const ids = allOf(databases).map((db) => idBefore(db, at));
-  return (await Promise.all(ids)).map((id) => eventAt(Math.max(0, id), LAST_INDEX));
+  return (await Promise.all(ids)).map((id) => lastEventOf(Math.max(0, id)));
 }
 
 type LogQuery = Readonly<{ tenant: string; type: string; limit: number; over: Over }>;
@@ -69,7 +67,7 @@ export async function readEventLog(
 ): Promise<EventLogPage> {
   const { limit, over } = query;
   const parts = await Promise.all(
-    allOf(databases).map((db, i) => logOf(db, from[i] ?? eventAt(0, LAST_INDEX), query)),
+    allOf(databases).map((db, i) => logOf(db, from[i] ?? lastEventOf(0), query)),
   );
   const all = parts.flatMap(({ found }, part) => found.map((event) => ({ event, part })));
   const isOld = await oldAmong(
@@ -110,18 +108,16 @@ async function logOf(db: D1Database, position: number, { tenant, type }: LogQuer
   return {
     position,
     found,
-    end: typeof last === "number" ? Math.max(position, eventAt(last, LAST_INDEX)) : position,
+    end: typeof last === "number" ? Math.max(position, lastEventOf(last)) : position,
     hasMore: typeof last === "number" && (newest ?? 0) > last,
     hasGap: typeof oldest === "number" && oldest > bundle + 1 && bundle > 0,
   };
 }
 
 function subscribable(row: ListedRow): ListedEvent[] {
-  const header = JSON.parse(row.header) as StoredHeader;
-  return listedEventsIn(row).filter(({ id, contentType }) => {
-    const index = indexOf(id);
-    return (
-      contentType === undefined && !isErased(header, index) && !runsInclude(header.addressed ?? [], index)
-    );
-  });
+  const { addressed = [] } = JSON.parse(row.header) as StoredHeader;
+  return listedEventsIn(row).filter(
+    ({ id, contentType, isErased }) =>
+      contentType === undefined && !isErased && !runsInclude(addressed, indexOf(id)),
+  );
 }

@@ -5,6 +5,7 @@
 import { and, asc, desc, eq, gt, isNotNull, isNull, like, lt, or } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { modelOf, type RawRow } from "./columns.ts";
+import { select } from "./databases.ts";
 import { eventTypes } from "./schema.ts";
 import { countUpTo } from "./sql.ts";
 
@@ -43,21 +44,11 @@ export async function putEventType(
   now: number,
   seen?: Pick<EventType, "updatedAt"> | null,
 ): Promise<EventType | undefined> {
-  const columns = [
-    name,
-    description,
-    schema,
-    example,
-    validates ? 1 : 0,
-    archived ? 1 : 0,
-    now,
-    retentionDays,
-  ];
-  const raw = await db
-    .prepare(PUT)
-    .bind(...columns, seen === undefined ? 1 : 0, seen?.updatedAt ?? null)
-    .first<RawRow>();
-  return raw === null ? undefined : modelOf(eventTypes, raw);
+  const flags = [validates, archived].map(Number);
+  const columns = [name, description, schema, example, ...flags, now, retentionDays];
+  const expected = [seen === undefined ? 1 : 0, seen?.updatedAt ?? null];
+  const [raw] = await select<RawRow>(db, PUT, ...columns, ...expected);
+  return raw && modelOf(eventTypes, raw);
 }
 
 export async function findEventType(db: D1Database, name: string): Promise<EventType | undefined> {
@@ -126,20 +117,17 @@ export async function removeEventType(db: D1Database, name: string): Promise<boo
   return removed.length > 0;
 }
 
-const SCHEMAS = `
-  SELECT e.name, e.schema FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value
-  WHERE e.schema IS NOT NULL`;
+/** The types of a JSON list of names in `?1`, to be put behind FROM. */
+const LISTED_TYPES = "json_each(?1) n CROSS JOIN event_types e ON e.name = n.value";
 
 /** The schemas of types, as JSON; those without one are left out. */
 export async function schemasOf(
   db: D1Database,
   names: readonly string[],
 ): Promise<readonly Readonly<{ name: string; schema: string }>[]> {
-  const list = JSON.stringify([...new Set(names)]);
-  return (await db.prepare(SCHEMAS).bind(list).all<{ name: string; schema: string }>()).results;
+  const schemas = `SELECT e.name, e.schema FROM ${LISTED_TYPES} WHERE e.schema IS NOT NULL`;
+  return select(db, schemas, [...new Set(names)]);
 }
-
-const LISTED = "SELECT e.* FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value";
 
 /** Types read at once: each may have a schema and an example of 16 KB. */
 const READ_AT_ONCE = 50;
@@ -151,9 +139,9 @@ export async function eventTypesByName(
 ): Promise<ReadonlyMap<string, EventType>> {
   const found = new Map<string, EventType>();
   for (let i = 0; i < names.length; i += READ_AT_ONCE) {
-    const some = JSON.stringify(names.slice(i, i + READ_AT_ONCE));
-    const { results } = await db.prepare(LISTED).bind(some).all<RawRow>();
-    for (const raw of results) found.set(String(raw.name), modelOf(eventTypes, raw));
+    const some = names.slice(i, i + READ_AT_ONCE);
+    for (const raw of await select<RawRow>(db, `SELECT e.* FROM ${LISTED_TYPES}`, some))
+      found.set(String(raw.name), modelOf(eventTypes, raw));
   }
   return found;
 }
@@ -163,11 +151,9 @@ export async function newestVersions(
   db: D1Database,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const { results } = await db
-    .prepare(`SELECT e.name, e.version FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value`)
-    .bind(JSON.stringify(names))
-    .all<{ name: string; version: number }>();
-  return new Map(results.map(({ name, version }) => [name, version]));
+  type Row = { name: string; version: number };
+  const rows = await select<Row>(db, `SELECT e.name, e.version FROM ${LISTED_TYPES}`, names);
+  return new Map(rows.map(({ name, version }) => [name, version]));
 }
 
 const VERSIONED = `
@@ -175,10 +161,10 @@ const VERSIONED = `
   WHERE version > 1 ORDER BY name LIMIT ${MOST_TYPES}`;
 
 /** The types that have several versions, without the rest, which may be large. */
-export async function listVersionedTypes(
+export function listVersionedTypes(
   db: D1Database,
 ): Promise<Pick<EventType, "name" | "version" | "versionAt">[]> {
-  return (await db.prepare(VERSIONED).all<Pick<EventType, "name" | "version" | "versionAt">>()).results;
+  return select(db, VERSIONED);
 }
 
 /** A type as it is to be. */

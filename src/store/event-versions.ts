@@ -7,6 +7,7 @@ import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { MOST_CHANGES, type PinChanges, type PublishedVersion } from "../core/event-versions.ts";
 import { parsedOr } from "./columns.ts";
+import { select } from "./databases.ts";
 import { destinations } from "./destination.ts";
 import { type EventType, putEventTypes } from "./event-types.ts";
 import { eventTypeVersions } from "./schema.ts";
@@ -57,11 +58,9 @@ export async function versionsOfTypes(
   db: D1Database,
   types: readonly string[],
 ): Promise<ReadonlyMap<string, readonly ConvertingVersion[]>> {
-  const { results } = await db
-    .prepare(LISTED)
-    .bind(JSON.stringify([...new Set(types)]))
-    .all<ConvertingVersion & { conversions: string }>();
-  const read = results.map((row) => ({ ...row, conversions: parsedOr<unknown>(row.conversions, null) }));
+  type Row = ConvertingVersion & { conversions: string };
+  const rows = await select<Row>(db, LISTED, [...new Set(types)]);
+  const read = rows.map((row) => ({ ...row, conversions: parsedOr<unknown>(row.conversions, null) }));
   return Map.groupBy(read, ({ type }) => type);
 }
 

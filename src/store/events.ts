@@ -5,21 +5,12 @@
  * as many bundles as a page of a list of events, and reads at most 8 MB of bodies: it may be empty, and still have a next
  * one.
  */
-import {
-  bundleOf,
-  channelsAt,
-  eventAt,
-  headerAt,
-  indexOf,
-  isErased,
-  type StoredHeader,
-  tagsAt,
-} from "../core/bundle.ts";
+import { bundleOf, detailsAt, type EventDetails, eventAt, indexOf } from "../core/bundle.ts";
 import { dataIn } from "../core/content.ts";
 import { excerptAt, findWords } from "../core/search-query.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { LISTED_BUNDLES, sharesOf } from "./bundles.ts";
-import { allOf, type Databases } from "./databases.ts";
+import { bundlesOf, inShares, LISTED_BUNDLES } from "./bundles.ts";
+import { type Databases, select, selectInAll } from "./databases.ts";
 import {
   type EventListFilter,
   type EventPage,
@@ -31,50 +22,27 @@ import {
 } from "./event-list.ts";
 
 /** The part of an event that a list shows: all of it is in the header, so bodies are not read. */
-export type EventName = Readonly<{
-  tenant: string;
-  type: string;
-  acceptedAt: number;
-  tags: readonly string[];
-  channels: readonly string[];
-  /** Whether its content has been erased: it cannot be sent again. */
-  isErased: boolean;
-}>;
+export type EventName = EventDetails & Readonly<{ acceptedAt: number }>;
 
 const HEADERS = `SELECT id, header, accepted_at AS acceptedAt FROM ${LISTED_BUNDLES}`;
-
-/** A header's description of an event; undefined for one that an operator removed. */
-export function eventNameIn(header: StoredHeader, acceptedAt: number, event: number): EventName | undefined {
-  const index = indexOf(event);
-  const about = headerAt(header, index);
-  if (about === undefined) return undefined;
-  const { tenant, type } = about;
-  const labels = { tags: tagsAt(header, index), channels: channelsAt(header, index) };
-  return { tenant, type, acceptedAt, ...labels, isErased: isErased(header, index) };
-}
 
 /** By event id; events that an operator removed, and those of bundles that cannot be read, are left out. */
 export async function eventNames(
   databases: Databases,
   events: readonly number[],
 ): Promise<ReadonlyMap<number, EventName>> {
-  const shares = sharesOf(databases, events, (event) => event);
-  const found = await Promise.all(
-    [...shares].map(async ([db, share]) => {
-      type Row = { id: number; header: string; acceptedAt: number };
-      const ids = JSON.stringify([...new Set(share.map(bundleOf))]);
-      const { results } = await db.prepare(HEADERS).bind(ids).all<Row>();
-      const bundles = new Map(results.map((row) => [row.id, row]));
-      return share.flatMap((event): [number, EventName][] => {
-        const bundle = bundles.get(bundleOf(event));
-        if (bundle === undefined) return [];
-        const read = readHeader(bundle.header);
-        const name = read.kind === "read" ? eventNameIn(read.header, bundle.acceptedAt, event) : undefined;
-        return name ? [[event, name]] : [];
-      });
-    }),
-  );
-  return new Map(found.flat());
+  type Row = { id: number; header: string; acceptedAt: number };
+  const found = await inShares(databases, events, async (db, share) => {
+    const rows = await select<Row>(db, HEADERS, bundlesOf(share));
+    const bundles = new Map(rows.map((row) => [row.id, row]));
+    return share.flatMap((event): [number, EventName][] => {
+      const { header, acceptedAt = 0 } = bundles.get(bundleOf(event)) ?? {};
+      const read = header === undefined ? undefined : readHeader(header);
+      const details = read?.kind === "read" ? detailsAt(read.header, indexOf(event)) : undefined;
+      return details ? [[event, { ...details, acceptedAt }]] : [];
+    });
+  });
+  return new Map(found);
 }
 
 /** The beginning of keys that messages of the Svix API have as their `eventId`. */
@@ -90,12 +58,7 @@ export async function eventOfKey(
   tenant: string,
   key: string,
 ): Promise<number | undefined> {
-  const found = await Promise.all(
-    allOf(databases).map((db) =>
-      db.prepare(BY_KEY).bind(tenant, key).first<{ bundle: number; place: number }>(),
-    ),
-  );
-  const [row] = found.filter((one) => one !== null);
+  const [row] = await selectInAll<{ bundle: number; place: number }>(databases, BY_KEY, tenant, key);
   return row && eventAt(row.bundle, row.place);
 }
 
@@ -113,16 +76,11 @@ export async function keysOfEvents(
   tenant: string,
   events: readonly number[],
 ): Promise<ReadonlyMap<number, string>> {
-  const keys = new Map<number, string>();
-  for (const [db, share] of sharesOf(databases, events, (event) => event)) {
-    const bundles = JSON.stringify([...new Set(share.map(bundleOf))]);
-    const { results } = await db
-      .prepare(KEYS)
-      .bind(bundles, tenant)
-      .all<{ key: string; bundle: number; place: number }>();
-    for (const { key, bundle, place } of results) keys.set(eventAt(bundle, place), key);
-  }
-  return keys;
+  type Row = { key: string; bundle: number; place: number };
+  const found = await inShares(databases, events, (db, share) =>
+    select<Row>(db, KEYS, bundlesOf(share), tenant),
+  );
+  return new Map(found.map(({ key, bundle, place }) => [eventAt(bundle, place), key]));
 }
 
 /** Events whose bodies one page reads at most. */

@@ -10,10 +10,9 @@ import {
   groupLimitShape,
   groupSettingsFrom,
 } from "../core/group/limits.ts";
-import { type Breaker, breakerShape, defaultBreaker } from "../core/limits.ts";
 import { readAs } from "../core/shape.ts";
 import { jsonText } from "./columns.ts";
-import { usable } from "./destination.ts";
+import { breakerOf, usable } from "./destination.ts";
 
 /**
  * Limits of groups of destinations (core/group), made by an operator; null, or what is out of its range, is the default. A
@@ -39,25 +38,15 @@ export type Group = typeof groups.$inferSelect;
 export function groupLimitsOf(row: Group | undefined): GroupLimits {
   const { rate_burst: _, ...defaults } = defaultGroupLimits;
   const limits = usable(groupLimitShape.fields, defaults, {
-    max_concurrency: row?.maxConcurrency ?? defaults.max_concurrency,
-    rate_per_second: row?.ratePerSecond ?? defaults.rate_per_second,
+    max_concurrency: row?.maxConcurrency,
+    rate_per_second: row?.ratePerSecond,
   });
   const burst = readAs(groupLimitShape.fields.rate_burst, row?.rateBurst);
   return { ...limits, rate_burst: burst ?? groupBurstOf(limits.rate_per_second) };
 }
 
-export function groupBreakerOf(row: Group | undefined): Breaker {
-  return usable(breakerShape.fields, defaultBreaker, {
-    failure_ratio: row?.breakerFailureRatio ?? defaultBreaker.failure_ratio,
-    min_attempts: row?.breakerMinAttempts ?? defaultBreaker.min_attempts,
-    window_s: row?.breakerWindowS ?? defaultBreaker.window_s,
-    cooldown_s: row?.breakerCooldownS ?? defaultBreaker.cooldown_s,
-    max_cooldown_s: row?.breakerMaxCooldownS ?? defaultBreaker.max_cooldown_s,
-  });
-}
-
 export function groupSettingsOf(row: Group | undefined): GroupSettings {
-  return groupSettingsFrom(groupLimitsOf(row), groupBreakerOf(row));
+  return groupSettingsFrom(groupLimitsOf(row), breakerOf(row ?? {}));
 }
 
 export async function findGroup(db: D1Database, name: string): Promise<Group | undefined> {

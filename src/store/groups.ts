@@ -3,6 +3,7 @@ import { asc, eq, gt, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { BY_HOST } from "../core/group/name.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { select } from "./databases.ts";
 import { type Group, groups, sharedHosts } from "./group.ts";
 import { countUpTo } from "./sql.ts";
 
@@ -30,13 +31,10 @@ export async function listGroups(
 ): Promise<Readonly<{ name: string; row: Group | undefined }>[]> {
   const [rows, used] = await Promise.all([
     drizzle(db).select().from(groups).where(gt(groups.name, after)).orderBy(asc(groups.name)).limit(limit),
-    db
-      .prepare(USED)
-      .bind(after, limit + 1)
-      .all<{ name: string }>(),
+    select<{ name: string }>(db, USED, after, limit + 1),
   ]);
   const byName = new Map<string, Group | undefined>(
-    used.results.flatMap(({ name }) => (name === BY_HOST ? [] : [[name, undefined]])),
+    used.flatMap(({ name }) => (name === BY_HOST ? [] : [[name, undefined]])),
   );
   for (const row of rows) byName.set(row.name, row);
   const names = [...byName.keys()].sort();
@@ -62,18 +60,11 @@ type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
 export async function putGroup(db: D1Database, group: GroupInput, now: number): Promise<Group | undefined> {
   const { breakerFailureRatio, breakerMinAttempts, breakerWindowS, breakerCooldownS, breakerMaxCooldownS } =
     group;
-  const breaker = [
-    breakerFailureRatio,
-    breakerMinAttempts,
-    breakerWindowS,
-    breakerCooldownS,
-    breakerMaxCooldownS,
-  ];
-  const raw = await db
-    .prepare(PUT)
-    .bind(group.name, group.maxConcurrency, group.ratePerSecond, group.rateBurst, ...breaker, now)
-    .first<RawRow>();
-  return raw === null ? undefined : modelOf(groups, raw);
+  const breaker = [breakerFailureRatio, breakerMinAttempts, breakerWindowS];
+  const limits = [group.maxConcurrency, group.ratePerSecond, group.rateBurst];
+  const columns = [group.name, ...limits, ...breaker, breakerCooldownS, breakerMaxCooldownS];
+  const [raw] = await select<RawRow>(db, PUT, ...columns, now);
+  return raw && modelOf(groups, raw);
 }
 
 /** Whether there was one. Its members stay, with the defaults. */

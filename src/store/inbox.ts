@@ -8,7 +8,7 @@
 import { type BundlePart, bundleOf, eventAt, indexOf, partsOf } from "../core/bundle.ts";
 import { type InboxPosition, PAGE_BYTES, withNext } from "../core/inbox.ts";
 import { HALF, indexesIn, type Mask } from "../core/pack.ts";
-import { allOf, type Databases } from "./databases.ts";
+import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 
 /** Stored bytes of the bodies of the bundles that one page reads from a database, unless one alone has more. */
@@ -126,15 +126,12 @@ export async function countBehind(
   packs: number,
 ): Promise<readonly EventsBehind[]> {
   if (positions.length === 0) return [];
-  const read = await Promise.all(
-    allOf(databases).map((db) =>
-      db.prepare(NEWEST).bind(destination, packs).all<Omit<PackRow, "size" | "acceptedAt">>(),
-    ),
-  );
+  type Row = Omit<PackRow, "size" | "acceptedAt">;
+  const read = await Promise.all(allOf(databases).map((db) => select<Row>(db, NEWEST, destination, packs)));
   return positions.map(({ next }) => {
     let events = 0;
     let isMore = false;
-    for (const [database, { results }] of read.entries()) {
+    for (const [database, results] of read.entries()) {
       const from = next[database] ?? 0;
       const oldest = results.at(-1);
       isMore ||= results.length === packs && oldest !== undefined && eventAt(oldest.bundle, 0) > from;
@@ -188,11 +185,11 @@ export async function oldestUnread(
           const event = next[database] ?? 0;
           return [destination, bundleOf(event), indexOf(event)];
         });
-        return db.prepare(OLDEST_UNREAD).bind(JSON.stringify(starts)).all<{ since: number | null }>();
+        return select<{ since: number | null }>(db, OLDEST_UNREAD, starts);
       }),
     );
     for (const i of some.keys()) {
-      const found = read.flatMap(({ results }) => results[i]?.since ?? []);
+      const found = read.flatMap((rows) => rows[i]?.since ?? []);
       oldest.push(found.length === 0 ? null : Math.min(...found));
     }
   }
@@ -232,10 +229,7 @@ async function readLog(
   const until = end ? (end.next[database] ?? 0) : Number.MAX_SAFE_INTEGER;
   if (until <= from) return { steps: [], isLast: true };
   const packs = Math.max(limit, LEAST_PACKS);
-  const { results } = await db
-    .prepare(LOG)
-    .bind(destination, bundleOf(from), bundleOf(until - 1), packs)
-    .all<PackRow>();
+  const results = await select<PackRow>(db, LOG, destination, bundleOf(from), bundleOf(until - 1), packs);
   const steps: Step[] = [];
   let bytes = 0;
   for (const { bundle, size, acceptedAt, deliverAt, ...masks } of results) {

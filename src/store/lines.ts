@@ -7,10 +7,10 @@
  *
  * Raw SQL: places are read with the bundles, which costs unordered ones no row and nobody a round trip.
  */
-import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, deliveryName } from "../core/bundle.ts";
 import { type LinePlace, ONE_LINE, type Ordering, REPLAYED } from "../core/order.ts";
-import { homeOf, sharesOf } from "./bundles.ts";
-import { addedUp, allOf, type Databases } from "./databases.ts";
+import { homeOf, inShares } from "./bundles.ts";
+import { addedUp, type Databases, select, selectInAll } from "./databases.ts";
 import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { bundleIdOf, countUpTo, isInBundle } from "./sql.ts";
@@ -113,44 +113,28 @@ export async function aheadOf(
   keys: readonly DeliveryKey[],
 ): Promise<ReadonlyMap<string, Ahead>> {
   type Row = DeliveryKey & Readonly<{ head: number; isHeld: number | null }>;
-  const shares = [...sharesOf(databases, keys, ({ eventId }) => eventId)];
-  const rows = await Promise.all(
-    shares.map(([db, share]) => db.prepare(HEADS).bind(namesOf(share)).all<Row>()),
-  );
-  return new Map(
-    rows
-      .flatMap(({ results }) => results)
-      .map(({ eventId, destinationId, head, isHeld }) => [
-        `${eventId} ${destinationId}`,
-        { head, isHeld: isHeld === 1 },
-      ]),
-  );
+  const rows = await inShares(databases, keys, (db, share) => select<Row>(db, HEADS, namesOf(share)));
+  return new Map(rows.map((row) => [deliveryName(row), { head: row.head, isHeld: row.isHeld === 1 }]));
 }
 
-/** A JSON list of `[destination, event]`. */
-function namesOf(keys: readonly DeliveryKey[]): string {
-  return JSON.stringify(keys.map(({ destinationId, eventId }) => [destinationId, eventId]));
+/** The deliveries as pairs, which statements take as a JSON list. */
+export function namesOf(keys: readonly DeliveryKey[]): (readonly [destination: string, event: number])[] {
+  return keys.map(({ destinationId, eventId }) => [destinationId, eventId]);
 }
 
 /** SQL: those of them that are dead, and hold their lines. */
 const HELD = `${STANDING} CROSS JOIN deliveries d
   ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead'`;
 
-/** The statement that returns, as `DeliveryKey`s, those of a JSON list of `[destination, event]` that are dead and hold their lines. */
-export function heldIn(db: D1Database, names: string): D1PreparedStatement {
-  return db
-    .prepare(`SELECT n.destination_id AS destinationId, n.event_id AS eventId FROM ${HELD}`)
-    .bind(names);
-}
+/** SQL: as `DeliveryKey`s, those of a JSON list of `[destination, event]` that are dead and hold their lines. */
+export const HELD_KEYS = `SELECT n.destination_id AS destinationId, n.event_id AS eventId FROM ${HELD}`;
 
 /** Dead deliveries of the list that hold their lines. */
 export async function heldAmong(
   databases: Databases,
   keys: readonly DeliveryKey[],
 ): Promise<readonly DeliveryKey[]> {
-  const shares = [...sharesOf(databases, keys, ({ eventId }) => eventId)];
-  const rows = await Promise.all(shares.map(([db, share]) => heldIn(db, namesOf(share)).all<DeliveryKey>()));
-  return rows.flatMap(({ results }) => results);
+  return inShares(databases, keys, (db, share) => select<DeliveryKey>(db, HELD_KEYS, namesOf(share)));
 }
 
 /** Only a dead one that holds its line; the trigger has the next one wait. */
@@ -166,14 +150,8 @@ export async function skipHeld(
 ): Promise<readonly DeliveryKey[] | undefined> {
   const db = homeOf(databases, key.eventId);
   if (!db) return undefined;
-  const { results } = await db
-    .prepare(SKIP)
-    .bind(namesOf([key]))
-    .all<Record<"destination_id" | "line", string>>();
-  const [left] = results;
-  if (!left) return undefined;
-  const next = db.prepare(NEXT).bind(JSON.stringify([[left.destination_id, left.line]]));
-  return (await next.all<DeliveryKey>()).results;
+  const [left] = await select<Record<"destination_id" | "line", string>>(db, SKIP, namesOf([key]));
+  return left && select(db, NEXT, [[left.destination_id, left.line]]);
 }
 
 /** The version of a header with lines. */
@@ -257,11 +235,8 @@ export async function heldLines(
   destinations: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
   if (destinations.length === 0) return new Map();
-  const list = JSON.stringify(destinations);
-  const rows = await Promise.all(
-    allOf(databases).map((db) => db.prepare(HELD_LINES).bind(list, "").all<{ id: string; held: number }>()),
-  );
-  return addedUp(rows.flatMap(({ results }) => results.map(({ id, held }) => [id, held] as const)));
+  const rows = await selectInAll<{ id: string; held: number }>(databases, HELD_LINES, destinations, "");
+  return addedUp(rows.map(({ id, held }) => [id, held]));
 }
 
 /** A line with deliveries that wait for its first one. */
@@ -278,10 +253,7 @@ type LinePage = Readonly<{ lines: readonly BlockedLine[]; upto: string | undefin
 /** The blocked ones among the destination's next lines after one; `upto`: where more may come after. */
 export async function blockedLines(db: D1Database, destination: string, after: string): Promise<LinePage> {
   type Row = Readonly<{ line: string; head: number; behind: number }>;
-  const { results } = await db
-    .prepare(LINES)
-    .bind(JSON.stringify([destination]), after)
-    .all<Row>();
+  const results = await select<Row>(db, LINES, [destination], after);
   const rows = await rowsIn(
     db,
     results.map(({ head }) => [bundleOf(head), destination]),

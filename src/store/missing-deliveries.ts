@@ -14,21 +14,20 @@
 
 import {
   bundleOf,
-  channelsAt,
+  detailsAt,
   eventAt,
   headersOf,
   indexesOf,
   indexOf,
-  isErased,
+  lastEventOf,
   lengthOf,
   runsInclude,
   runsOf,
-  tagsAt,
 } from "../core/bundle.ts";
 import type { Kept } from "../core/retention.ts";
-import { takesType } from "../core/routing.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";
-import type { Databases } from "./databases.ts";
+import { type Databases, select } from "./databases.ts";
+import { isEventWanted } from "./delivery-filter.ts";
 import { countWithinBytes } from "./event-list.ts";
 import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
 import type { Replay } from "./replays.ts";
@@ -39,7 +38,6 @@ const PAGE = 500;
 const LOOKED_AT = 5_000;
 /** Bytes of the bodies of bundles whose plans one step changes: a row is written whole. One bundle in any case. */
 const REWRITTEN_BYTES = 4 * 1024 * 1024;
-const LAST_INDEX = 127;
 
 /** The path of the destination `?5` in a plan. */
 const PATH = "('$.' || ?5)";
@@ -99,20 +97,9 @@ export async function findMissing(
   const chosen: Candidate[] = [];
   let { cursor } = replay;
   for (let looked = 0; looked < LOOKED_AT; looked += PAGE) {
-    const { results } = await db
-      .prepare(NEXT)
-      .bind(
-        bundleOf(cursor + 1),
-        bundleOf(last),
-        PAGE,
-        tenant,
-        destinationId,
-        since,
-        until,
-        createdAt,
-        kept.ms,
-      )
-      .all<Row>();
+    const places = [bundleOf(cursor + 1), bundleOf(last), PAGE];
+    const asked = [tenant, destinationId, since, until, createdAt, kept.ms];
+    const results = await select<Row>(db, NEXT, ...places, ...asked);
     const from = cursor;
     const all = results.flatMap((row) => candidatesIn(row, replay, kept)).filter(({ id }) => id > from);
     const { taken, upto, hasReadBodies } = await takenOf(databases, replay, route, all);
@@ -121,7 +108,7 @@ export async function findMissing(
     if (end < taken.length) return missing(chosen, chosen.at(-1)?.id ?? cursor, false);
     if (upto !== undefined) return missing(chosen, upto, false);
     if (results.length < PAGE) return missing(chosen, Math.max(cursor, last), true);
-    cursor = eventAt(results.at(-1)?.id ?? 0, LAST_INDEX);
+    cursor = lastEventOf(results.at(-1)?.id ?? 0);
     if (hasReadBodies) break;
   }
   return missing(chosen, cursor, false);
@@ -142,12 +129,16 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, 
   const planned = plan.runs ?? [];
   const about = headersOf(header);
   const bundleBytes = about.reduce((sum, one) => sum + one.bytes, 0);
-  return about.flatMap(({ tenant: owner, type, contentType }, index) => {
-    if (owner !== tenant || runsInclude(planned, index) || !takesType(eventTypes, type)) return [];
-    if (tag !== null && !tagsAt(header, index).includes(tag)) return [];
-    if (isErased(header, index) || row.dueAt <= createdAt - (kept.types[type] ?? kept.ms)) return [];
+  return about.flatMap((_, index) => {
+    const details = detailsAt(header, index);
+    if (!details || details.isErased || runsInclude(planned, index)) return [];
+    if (
+      !isEventWanted({ tenant, types: eventTypes, tag: tag ?? undefined }, { ...details, acceptedAt: null })
+    )
+      return [];
+    const { type, channels, contentType } = details;
+    if (row.dueAt <= createdAt - (kept.types[type] ?? kept.ms)) return [];
     const isAddressed = runsInclude(header.addressed ?? [], index);
-    const channels = channelsAt(header, index);
     const event = { id: eventAt(bundle, index), type, channels, contentType, isErased: false };
     return [{ ...event, isAddressed, bundleBytes, runs, bytes }];
   });

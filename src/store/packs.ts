@@ -13,10 +13,19 @@
  * each write, and writes no row where nothing changes.
  */
 
-import { bundleOf, type DeliveryKey, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
+import {
+  bundleOf,
+  type DeliveryKey,
+  deliveryName,
+  eventAt,
+  indexOf,
+  lastEventOf,
+  MAX_EVENTS,
+} from "../core/bundle.ts";
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { select } from "./databases.ts";
 import { type DeliveryRecord, type DeliveryRow, loadedRow } from "./delivery.ts";
 import { type Destination, retryPolicyOf } from "./destination.ts";
 import { anyOf, both, type Half, inPortions, isInBundle } from "./sql.ts";
@@ -126,6 +135,23 @@ export function packsOf(raw: readonly RawRow[]): PackRow[] {
   return raw.map((one) => modelOf(packs, one));
 }
 
+/**
+ * How far a page of rows and one of packs, both in the order of events, have been looked at; undefined where neither has as
+ * many as it may have, so that nothing comes after them.
+ */
+export function lastLookedAt(
+  rows: readonly Readonly<{ event: number }>[],
+  mostRows: number,
+  packs: readonly RawRow[],
+  mostPacks: number,
+): number | undefined {
+  const ends = [
+    ...(rows.length === mostRows ? rows.slice(-1).map(({ event }) => event) : []),
+    ...(packs.length === mostPacks ? packs.slice(-1).map((one) => lastEventOf(Number(one.bundle_id))) : []),
+  ];
+  return ends.length > 0 ? Math.min(...ends) : undefined;
+}
+
 /** What one write sets in one pack. */
 type Change = Readonly<{
   destinationId: string;
@@ -146,7 +172,9 @@ function changeOf(rows: readonly DeliveryRow[]): Change {
   const [waiting] = some("waiting");
   const ended = [...some("delivered"), ...some("cancelled")];
   const latest = (times: readonly (number | null)[]) => Math.max(0, ...times.map((at) => at ?? 0)) || null;
-  const masks = MASKS.map((mask) => [mask, maskOf(new Set(some(mask).map(indexIn)))] as const);
+  const masks = MASKS.map(
+    (mask) => [mask, maskOf(new Set(some(mask).map(({ eventId }) => indexOf(eventId))))] as const,
+  );
   return {
     destinationId: first?.destinationId ?? "",
     bundleId: bundleOf(first?.eventId ?? 0),
@@ -163,10 +191,6 @@ function changeOf(rows: readonly DeliveryRow[]): Change {
     endedAt: latest(ended.map(({ endedAt }) => endedAt)),
     ends: endsText(ended.map(endOf)),
   };
-}
-
-function indexIn({ eventId }: DeliveryRow): number {
-  return indexOf(eventId);
 }
 
 function endOf({ eventId, endedAt, log: [attempt] }: DeliveryRow): PackedEnd {
@@ -275,42 +299,42 @@ export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1Pre
 
 /** The rows whose bits are not in the packs that `settingBits` has returned: they were set before, or have rows. */
 export function unset(rows: readonly DeliveryRow[], returned: readonly RawRow[]): readonly DeliveryRow[] {
-  const set = new Set(returned.flatMap((raw) => packsOf([raw]).flatMap(namesIn)));
-  return rows.filter(({ eventId, destinationId }) => !set.has(`${eventId} ${destinationId}`));
+  const set = new Set(packsOf(returned).flatMap(namesIn));
+  return rows.filter((row) => !set.has(deliveryName(row)));
 }
 
 /** All deliveries of the pack that have a bit, as `event destination`. None has two, so the masks can be added. */
 function namesIn({ bundleId, destinationId, ...pack }: PackRow): string[] {
   const low = pack.waiting0 + pack.inFlight0 + pack.delivered0 + pack.cancelled0;
   const high = pack.waiting1 + pack.inFlight1 + pack.delivered1 + pack.cancelled1;
-  return indexesIn([low, high]).map((index) => `${eventAt(bundleId, index)} ${destinationId}`);
+  return indexesIn([low, high]).map((index) =>
+    deliveryName({ eventId: eventAt(bundleId, index), destinationId }),
+  );
 }
 
 type Pairs = readonly (readonly [bundle: number, destination: string])[];
 
 /** One statement that returns only ids and masks, so that knowing what exists does not transfer logs. */
 const KNOWN = `
-  SELECT d.destination_id AS destination, d.event_id AS event, NULL AS bundle, NULL AS low, NULL AS high FROM ${OWN}
+  SELECT d.destination_id AS destinationId, d.event_id AS event, NULL AS bundle, NULL AS low, NULL AS high FROM ${OWN}
   UNION ALL
   SELECT p.destination_id, NULL, p.bundle_id, ${both(anyOf("p"))} FROM ${NAMED_PACKS}`;
 
 /** The deliveries of the pairs that have bits or rows, as `event destination`. */
 export async function knownOf(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
-  type Known = { destination: string; event: number | null; bundle: number; low: number; high: number };
-  const { results } = await db.prepare(KNOWN).bind(listOf(pairs)).all<Known>();
+  type Known = { destinationId: string; event: number | null; bundle: number; low: number; high: number };
+  const known = await select<Known>(db, KNOWN, listOf(pairs));
   return new Set(
-    results.flatMap(({ destination, event, bundle, low, high }) =>
-      (event === null ? indexesIn([low, high]).map((i) => eventAt(bundle, i)) : [event]).map(
-        (one) => `${one} ${destination}`,
-      ),
-    ),
+    known.flatMap(({ destinationId, event, bundle, low, high }) => {
+      const events = event === null ? indexesIn([low, high]).map((i) => eventAt(bundle, i)) : [event];
+      return events.map((eventId) => deliveryName({ eventId, destinationId }));
+    }),
   );
 }
 
 /** The deliveries of the pairs that have rows of their own, as `event destination`. */
 export async function ownNames(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
-  const { results } = await db.prepare(OWN_NAMES).bind(listOf(pairs)).all<DeliveryKey>();
-  return new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
+  return new Set((await select<DeliveryKey>(db, OWN_NAMES, listOf(pairs))).map(deliveryName));
 }
 
 /** As JSON, each pair once. */

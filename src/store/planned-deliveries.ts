@@ -7,51 +7,47 @@ import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
-  channelsAt,
   type DeliveryKey,
+  deliveryName,
   destinationsOf,
-  type EventVersion,
+  detailsAt,
+  type EventDetails,
   eventAt,
-  headerAt,
   indexesOf,
   indexOf,
-  isErased,
   type Plan,
   type RequestHeaders,
   runsInclude,
   type StoredHeader,
-  tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
-import { takesType } from "../core/routing.ts";
-import { homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
-import type { Databases } from "./databases.ts";
+import { bundlesOf, homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
+import { type Databases, select } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
-import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
+import {
+  type DeliveryFilter,
+  eventFilterOf,
+  hasEnded,
+  isEventWanted,
+  type Over,
+  oldAmong,
+} from "./delivery-filter.ts";
 import type { FoundDelivery } from "./delivery-list.ts";
 import { type Destination, destinations } from "./destination.ts";
-import { destinationsByIds } from "./destinations.ts";
+import { destinationsById } from "./destinations.ts";
 import { packedRows } from "./packs.ts";
 import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
 
-export type StoredEvent = Readonly<{
-  id: number;
-  tenant: string;
-  type: string;
-  acceptedAt: number;
-  deliverAt: number | null;
-  tags: readonly string[];
-  channels: readonly string[];
-  ttlSeconds: number | undefined;
-  /** The request headers that it was posted with. */
-  headers: RequestHeaders | undefined;
-  /** An envelope, or content as it was posted; null when it has been erased, or the stored bytes are damaged. */
-  body: Uint8Array<ArrayBuffer> | null;
-  isErased: boolean;
-  contentType?: string | undefined;
-  /** The version of its type that its data has; absent: its type has but one. */
-  version?: EventVersion | undefined;
-}>;
+export type StoredEvent = EventDetails &
+  Readonly<{
+    id: number;
+    acceptedAt: number;
+    deliverAt: number | null;
+    /** The request headers that it was posted with. */
+    headers: RequestHeaders | undefined;
+    /** An envelope, or content as it was posted; null when it has been erased, or the stored bytes are damaged. */
+    body: Uint8Array<ArrayBuffer> | null;
+  }>;
 
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
@@ -74,12 +70,10 @@ export async function findEvent(
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
-  const { home, row, header, about, event } = read;
+  const { home, row, header, event } = read;
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  const { acceptedAt, deliverAt } = row;
-  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
-  return isHidden ? undefined : { event, deliveries: found };
+  return (await isOverWith(event, found, over)) ? undefined : { event, deliveries: found };
 }
 
 /** Deliveries of an old event that are looked up at once. */
@@ -97,10 +91,8 @@ export async function findEventAlone(
 ): Promise<StoredEvent | undefined> {
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
-  const { home, row, header, about, event } = read;
-  const { acceptedAt, deliverAt } = row;
-  const named = { ...about, acceptedAt, deliverAt };
-  if (!(await oldAmong(over, [named]))(named)) return event;
+  const { home, row, header, event } = read;
+  if (!(await oldAmong(over, [event]))(event)) return event;
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   for (let from = 0; from < ids.length; from += LOOKED_UP) {
     const some = ids.slice(from, from + LOOKED_UP);
@@ -122,34 +114,13 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
     .first<BundleRow & { body: string }>();
   if (!home || !row) return undefined;
   const header: StoredHeader = JSON.parse(row.header);
-  const about = headerAt(header, indexOf(eventId));
+  const about = detailsAt(header, indexOf(eventId));
   if (!about || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const isGone = isErased(header, indexOf(eventId));
-  const contents = isGone ? undefined : await readContents(row.body, header);
+  const contents = about.isErased ? undefined : await readContents(row.body, header);
   const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
-  const { type, contentType, version } = about;
-  const options = { ...optionsAt(header, eventId), headers, contentType, version };
-  const event: StoredEvent = {
-    id: eventId,
-    tenant: about.tenant,
-    type,
-    acceptedAt,
-    deliverAt,
-    body,
-    isErased: isGone,
-    ...options,
-  };
-  return { home, row, header, about, event };
-}
-
-function optionsAt(header: StoredHeader, eventId: number) {
-  const index = indexOf(eventId);
-  return {
-    tags: tagsAt(header, index),
-    channels: channelsAt(header, index),
-    ttlSeconds: ttlAt(header, index),
-  };
+  const event: StoredEvent = { ...about, id: eventId, acceptedAt, deliverAt, headers, body };
+  return { home, row, header, event };
 }
 
 async function isOverWith(
@@ -174,25 +145,20 @@ export async function findDelivery(
   const home = homeOf(databases, eventId);
   const stored = home && (await bundleAndRow(home, eventId, destinationId));
   if (!stored) return undefined;
-  const { bundle } = stored;
-  const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
-  const isPlanned = runsInclude((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
+  const { acceptedAt, deliverAt, plan, header } = stored.bundle;
+  const index = indexOf(eventId);
+  const about = detailsAt(header, index);
+  const isPlanned = runsInclude(plan[destinationId] ?? [], index);
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const [placed] = stored.destination
-    ? [stored.destination]
-    : await destinationsByIds(databases.db, [destinationId]);
+  const placed =
+    stored.destination ?? (await destinationsById(databases.db, [destinationId])).get(destinationId);
   const destination = placed ?? null;
-  const row = deliveryIn(stored, eventId, destination);
-  const { acceptedAt, deliverAt } = bundle;
-  const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
-  const found = {
-    ...foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination),
-    isErased: isErased(bundle.header as StoredHeader, indexOf(eventId)),
-  };
+  const { ttlSeconds, isErased } = about;
+  const key = { eventId, destinationId, acceptedAt, deliverAt, ttlSeconds };
+  const found = { ...foundOf(key, deliveryIn(stored, eventId, destination), destination), isErased };
   const event = { ...about, acceptedAt, deliverAt };
   if (!(await isOverWith(event, [found], over))) return found;
-  const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
-  const { header } = bundle;
+  const all = destinationsOf(plan, index);
   const others = await foundAt(databases, home, { acceptedAt, deliverAt, header }, eventId, all);
   return (await isOverWith(event, others, over)) ? undefined : found;
 }
@@ -224,8 +190,7 @@ async function foundAt(
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
   const planned = ids.map((destinationId) => plannedAt(bundle, { eventId, destinationId }));
-  const [placed, states] = await Promise.all([destinationsByIds(first, ids), storedStatesOf(home, planned)]);
-  const targets = new Map(placed.map((one) => [one.id, one]));
+  const [targets, states] = await Promise.all([destinationsById(first, ids), storedStatesOf(home, planned)]);
   return planned.map((one) => foundWith(one, states, targets));
 }
 
@@ -242,16 +207,8 @@ function foundWith(
   targets: ReadonlyMap<string, Destination>,
 ): FoundDelivery {
   const destination = targets.get(planned.destinationId) ?? null;
-  return foundOf(
-    planned,
-    deliveryIn(states.get(keyText(planned)), planned.eventId, destination),
-    destination,
-  );
-}
-
-/** The name of a delivery in the map of `storedStatesOf`. */
-export function keyText({ eventId, destinationId }: DeliveryKey): string {
-  return `${eventId} ${destinationId}`;
+  const row = deliveryIn(states.get(deliveryName(planned)), planned.eventId, destination);
+  return foundOf(planned, row, destination);
 }
 
 /**
@@ -268,7 +225,7 @@ export async function storedStatesOf(db: D1Database, keys: readonly DeliveryKey[
     .from(named)
     .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
     .leftJoin(packs, and(eq(packs.destinationId, destinationId), eq(packs.bundleId, sql`named.value ->> 2`)));
-  return new Map(found.map((one) => [keyText(one), one]));
+  return new Map(found.map((one) => [deliveryName(one), one]));
 }
 
 /** Deliveries of an event: the first of its plan, and how many it has. */
@@ -282,9 +239,7 @@ export async function deliveriesOfEvents(
 ): Promise<ReadonlyMap<number, SomeDeliveries>> {
   const parts = await Promise.all(
     [...sharesOf(databases, events, (event) => event)].map(async ([db, share]) => {
-      const rows = new Map(
-        (await bundlesById(db, [...new Set(share.map(bundleOf))])).map((row) => [row.id, row]),
-      );
+      const rows = new Map((await bundlesById(db, bundlesOf(share))).map((row) => [row.id, row]));
       const planned = share.flatMap((eventId) => {
         const row = rows.get(bundleOf(eventId));
         if (row === undefined) return [];
@@ -307,9 +262,7 @@ export async function deliveriesOfEvents(
   const ids = parts.flatMap(({ planned }) =>
     planned.flatMap(({ first }) => first.map(({ destinationId }) => destinationId)),
   );
-  const targets = new Map(
-    (await destinationsByIds(databases.db, [...new Set(ids)])).map((one) => [one.id, one]),
-  );
+  const targets = await destinationsById(databases.db, ids);
   return new Map(
     parts.flatMap(({ planned, states }) =>
       planned.map(({ eventId, first, count }): [number, SomeDeliveries] => [
@@ -342,36 +295,31 @@ export function foundOf(
 export async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
   if (ids.length === 0) return [];
   const statement = `SELECT ${BUNDLE_COLUMNS} FROM ${LISTED_BUNDLES}`;
-  return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
+  return select(d1, statement, ids);
 }
 
 export type Planned = DeliveryKey & Times & Readonly<{ ttlSeconds: number | undefined }>;
 
 /** The planned deliveries of a bundle that pass the filter, by event and destination ascending. */
-export function plannedIn(
-  row: BundleRow,
-  { destinationId: only, tenant, type, tag, channel, accepted }: DeliveryFilter,
-): Planned[] {
+export function plannedIn(row: BundleRow, { destinationId: only, ...filter }: DeliveryFilter): Planned[] {
   const { id, acceptedAt, deliverAt } = row;
-  const { since = 0, until = Number.POSITIVE_INFINITY } = accepted ?? {};
-  if (acceptedAt < since || acceptedAt >= until) return [];
   const header: StoredHeader = JSON.parse(row.header);
-  const isWanted = (index: number) => {
-    const about = headerAt(header, index);
-    if (tag !== undefined && !tagsAt(header, index).includes(tag)) return false;
-    if (channel !== undefined && !channelsAt(header, index).includes(channel)) return false;
-    if (type !== undefined && !(about && takesType([type], about.type))) return false;
-    return tenant === undefined || about?.tenant === tenant;
-  };
-  return Object.entries(JSON.parse(row.plan) as Plan)
-    .filter(([destination]) => only === undefined || destination === only)
+  const asked = eventFilterOf(filter);
+  const all = Object.entries(JSON.parse(row.plan) as Plan).filter(
+    ([destination]) => only === undefined || destination === only,
+  );
+  const wanted = new Set(
+    [...new Set(all.flatMap(([, runs]) => indexesOf(runs)))].filter((index) =>
+      isEventWanted(asked, { ...detailsAt(header, index), acceptedAt }),
+    ),
+  );
+  return all
     .flatMap(([destinationId, runs]) =>
       indexesOf(runs)
-        .filter(isWanted)
-        .map((index) => {
-          const key = { eventId: eventAt(id, index), destinationId };
-          return { ...key, acceptedAt, deliverAt, ttlSeconds: ttlAt(header, index) };
-        }),
+        .filter((index) => wanted.has(index))
+        .map((index) =>
+          plannedAt({ acceptedAt, deliverAt, header }, { eventId: eventAt(id, index), destinationId }),
+        ),
     )
     .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
 }

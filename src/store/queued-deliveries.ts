@@ -4,9 +4,9 @@
  * two, so pages neither repeat nor omit a delivery. A page looks at a bounded number of bundles: it may be short, or
  * empty, and still have a next one.
  */
-import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, deliveryName, eventAt, lastEventOf } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
-import type { Databases } from "./databases.ts";
+import { type Databases, select } from "./databases.ts";
 import type { DeliveryFilter } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -85,12 +85,12 @@ async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<Deli
   const { before } = filter;
   const top = Math.min(newest, bundleOf(range.last), before ? bundleOf(before.eventId) : newest);
   const floor = Math.max(lowest, top - SCANNED);
-  const { results } = await d1.prepare(UNSCHEDULED).bind(floor, top).all<BundleRow>();
+  const bundles = await select<BundleRow>(d1, UNSCHEDULED, floor, top);
   const isBefore = ({ eventId, destinationId }: DeliveryKey) =>
     !before ||
     eventId < before.eventId ||
     (eventId === before.eventId && destinationId < before.destinationId);
-  const planned = results.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
+  const planned = bundles.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
   const found = await queuedOf(place, planned, filter.limit + 1);
   const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
   return pageOf(found, filter.limit, rest);
@@ -134,7 +134,7 @@ async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position
   const found = await queuedOf(place, planned, filter.limit + 1);
   const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
   // Sorts before every destination: all of that bundle has been looked at.
-  const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
+  const rest = last === undefined ? undefined : { eventId: lastEventOf(last), destinationId: " " };
   return pageOf(found, filter.limit, rest);
 }
 
@@ -164,7 +164,7 @@ async function queuedOf(
     const known = await knownOf(d1, [...names.values()]);
     const queued = planned
       .slice(from, to)
-      .filter((one) => !known.has(`${one.eventId} ${one.destinationId}`))
+      .filter((one) => !known.has(deliveryName(one)))
       .map((one) => foundOf(one, undefined, null));
     const placed = await withDestinations(databases, queued);
     found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));

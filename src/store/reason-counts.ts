@@ -1,5 +1,5 @@
 /** How many deliveries are in which state for which reason, by the partial indexes of states, up to a bound for each. */
-import { addedUp, allOf, type Databases } from "./databases.ts";
+import { addedUp, allOf, type Databases, select } from "./databases.ts";
 import {
   countIn,
   DEAD_ROWS,
@@ -62,27 +62,26 @@ export async function reasonCounts(
   limit: number,
 ): Promise<ReasonCounts> {
   if (destinations?.length === 0) return { counts: [], exact: states };
-  const answers = await Promise.all(
-    allOf(databases).map((db) =>
-      destinations === undefined
-        ? db.prepare(COUNT_OF_ALL).bind(limit).all<Entry>()
-        : db.prepare(COUNT_OF_LISTED).bind(limit, JSON.stringify(destinations)).all<Entry>(),
-    ),
-  );
+  const [sql, ...listed] =
+    destinations === undefined ? ([COUNT_OF_ALL] as const) : ([COUNT_OF_LISTED, destinations] as const);
+  const answers = await Promise.all(allOf(databases).map((db) => select<Entry>(db, sql, limit, ...listed)));
   const own = destinations && new Set(destinations);
-  const entries = answers.flatMap(({ results }) => results);
   const sums = addedUp(
-    entries.flatMap(({ state, reason, count, id }) =>
-      reason === null || (own && id !== null && !own.has(id)) ? [] : [[`${state} ${reason}`, count] as const],
-    ),
+    answers
+      .flat()
+      .flatMap(({ state, reason, count, id }) =>
+        reason === null || (own && id !== null && !own.has(id))
+          ? []
+          : [[`${state} ${reason}`, count] as const],
+      ),
   );
   const counts = [...sums].map(([key, count]) => {
     const [state = "", reason = ""] = key.split(" ");
     return { state: state as State, reason, count };
   });
   const isFull = (state: State) =>
-    answers.some(({ results }) =>
-      [...Map.groupBy(results, ({ source }) => source)].some(
+    answers.some((entries) =>
+      [...Map.groupBy(entries, ({ source }) => source)].some(
         ([, read]) => read[0]?.state === state && read.length === limit,
       ),
     );

@@ -7,7 +7,7 @@
  * twice and a crash leaves none out. One statement writes one row for each replay in a batch of ends, and none for
  * deliveries that no replay has requeued.
  */
-import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, deliveryName } from "../core/bundle.ts";
 import { sharesOf } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
@@ -112,7 +112,7 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
     db,
     rows.map(({ eventId, destinationId }) => [bundleOf(eventId), destinationId]),
   );
-  const late = rows.filter(({ eventId, destinationId }) => owned.has(`${eventId} ${destinationId}`));
+  const late = rows.filter((row) => owned.has(deliveryName(row)));
   if (late.length > 0) await db.batch(recording(db, late));
 }
 

@@ -9,17 +9,17 @@
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 
-import { eventAt, headerAt, indexOf, isErased as isErasedIn, tagsAt } from "../core/bundle.ts";
+import { detailsAt, indexOf } from "../core/bundle.ts";
 import type { Ordering } from "../core/order.ts";
 import type { Kept } from "../core/retention.ts";
-import { takesType } from "../core/routing.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { modelOf, type RawRow } from "./columns.ts";
-import type { Databases } from "./databases.ts";
+import { givenColumns, modelOf, type RawRow } from "./columns.ts";
+import { type Databases, select } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
+import { isEventWanted } from "./delivery-filter.ts";
 import { enteringLines } from "./lines.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
-import { packedRows, packsOf } from "./packs.ts";
+import { lastLookedAt, packedRows, packsOf } from "./packs.ts";
 import { partsIn, type Replay, type ReplayChange, type ReplayInsert } from "./replays.ts";
 import { requeued, requeuePacked } from "./requeue.ts";
 import { replays } from "./schema.ts";
@@ -120,9 +120,8 @@ async function countLate(
   replay: ReplayInsert,
   { first, last, kept }: IdRange & Readonly<{ kept: Kept }>,
 ): Promise<number> {
-  const query = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
-  const { results } = await query.all<RawRow>();
-  return results.flatMap((raw) => lookedIn(raw, replay, kept)).filter(({ isSelected }) => isSelected).length;
+  const packs = await select<RawRow>(db, LATE_PACKS, first, replay.destinationId, last, replay.createdAt);
+  return packs.flatMap((raw) => lookedIn(raw, replay, kept)).filter(({ isSelected }) => isSelected).length;
 }
 
 /** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
@@ -185,28 +184,20 @@ export async function beginReplay(
   return raw && modelOf(replays, raw);
 }
 
-function insertion(db: D1Database, row: ReplayInsert): D1PreparedStatement {
+/** Only what is asked for: a part has no progress of the job's. */
+function insertion(
+  db: D1Database,
+  { id, tenant, destinationId, include, eventTypes, tag, since, until, ratePerMinute, ...row }: ReplayInsert,
+): D1PreparedStatement {
+  const { cursor, createdAt, matching } = row;
+  const { names, values } = givenColumns(replays, {
+    ...{ id, tenant, destinationId, include, eventTypes, tag, since, until, ratePerMinute, cursor, matching },
+    ...{ state: "running", pace: ratePerMinute, nextStepAt: createdAt, createdAt, updatedAt: createdAt },
+  });
+  const places = names.map((_, i) => `?${i + 1}`);
   return db
-    .prepare(
-      `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
-         state, cursor, pace, next_step_at, created_at, updated_at, tag, matching)
-       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10, ?11, ?12)
-       ON CONFLICT DO NOTHING RETURNING *`,
-    )
-    .bind(
-      row.id,
-      row.tenant,
-      row.destinationId,
-      row.include,
-      row.eventTypes ? JSON.stringify(row.eventTypes) : null,
-      row.since,
-      row.until,
-      row.ratePerMinute,
-      row.cursor ?? 0,
-      row.createdAt,
-      row.tag ?? null,
-      row.matching ?? 1,
-    );
+    .prepare(`INSERT INTO replays (${names}) VALUES (${places}) ON CONFLICT DO NOTHING RETURNING *`)
+    .bind(...values);
 }
 
 /** Most deliveries looked at in one statement. */
@@ -306,43 +297,35 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
   const results = await db.batch<RawRow>(include === "delivered" ? [rows, packed] : [rows]);
   const own = (results[0]?.results ?? []) as unknown as Looked[];
   const packs = results[1]?.results ?? [];
-  const ends = [
-    ...(own.length === limit ? [own.at(-1)?.event ?? last] : []),
-    ...(packs.length === most ? [eventAt(Number(packs.at(-1)?.bundle_id), LAST_INDEX)] : []),
-  ];
-  const upto = ends.length > 0 ? Math.min(...ends) : undefined;
+  const upto = lastLookedAt(own, limit, packs, most);
   const looked = [...own, ...packs.flatMap((raw) => lookedIn(raw, replay, kept))]
     .filter(({ event }) => event > cursor && event <= Math.min(last, upto ?? last))
     .toSorted((a, b) => a.event - b.event);
   return { looked, upto };
 }
 
-const LAST_INDEX = 127;
-
 /** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
 function lookedIn(raw: RawRow, replay: ReplayInsert, kept: Kept): Looked[] {
   const read = raw.header ? readHeader(String(raw.header)) : undefined;
   if (read?.kind !== "read") return [];
-  const { header } = read;
-  const { eventTypes = null, tag = null, since, until, createdAt } = replay;
+  const { eventTypes, tag, since, until, createdAt } = replay;
   const acceptedAt = Number(raw.accepted_at);
   const dueAt = Number(raw.deliver_at ?? acceptedAt);
+  const asked = { types: eventTypes, tag: tag ?? undefined, accepted: { since, until } };
   const isMeant = (index: number) => {
-    const about = headerAt(header, index);
+    const about = detailsAt(read.header, index);
     return (
       about !== undefined &&
-      takesType(eventTypes, about.type) &&
-      (tag === null || tagsAt(header, index).includes(tag)) &&
+      isEventWanted(asked, { ...about, acceptedAt }) &&
       dueAt > createdAt - (kept.types[about.type] ?? kept.ms) &&
-      !isErasedIn(header, index)
+      !about.isErased
     );
   };
-  const inTime = acceptedAt >= since && acceptedAt < until;
   return packsOf([raw])
     .flatMap((pack) => packedRows(pack, null))
     .filter(({ state }) => state === "delivered")
     .map((row) => {
-      const isSelected = inTime && (row.endedAt ?? 0) <= createdAt && isMeant(indexOf(row.eventId));
+      const isSelected = (row.endedAt ?? 0) <= createdAt && isMeant(indexOf(row.eventId));
       return { event: row.eventId, isSelected, packed: row };
     });
 }

@@ -4,9 +4,9 @@
  * end it.
  */
 import type { DeliveryKey } from "../core/bundle.ts";
-import { homeOf, sharesOf } from "./bundles.ts";
+import { homeOf, inShares } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
-import type { Databases } from "./databases.ts";
+import { type Databases, select } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { rawDelivery } from "./packs.ts";
 import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
@@ -64,13 +64,11 @@ export async function requeueEnded(
   databases: Databases,
   ended: readonly Requeue[],
 ): Promise<readonly DeliveryRow[]> {
-  const requeue = async (db: D1Database, rows: readonly Requeue[]) => {
+  return inShares(databases, ended, async (db, rows) => {
     const list = JSON.stringify(rows);
     const statements = [REQUEUE_ENDED, REQUEUE_ENDED_PACKED].map((sql) => db.prepare(sql).bind(list));
     return (await db.batch<RawRow>(statements)).flatMap(({ results }) => results.map(rawDelivery));
-  };
-  const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
-  return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
+  });
 }
 
 const HASTEN = `
@@ -88,15 +86,10 @@ export async function hastenRetries(
   databases: Databases,
   retrying: readonly DeliveryKey[],
 ): Promise<readonly DeliveryRow[]> {
-  const shares = sharesOf(databases, retrying, ({ eventId }) => eventId);
-  const rows = await Promise.all(
-    [...shares].map(async ([db, share]) => {
-      const keys = share.map(({ destinationId, eventId }) => ({ destinationId, eventId }));
-      const { results } = await db.prepare(HASTEN).bind(JSON.stringify(keys)).all<RawRow>();
-      return results.map(rawDelivery);
-    }),
-  );
-  return rows.flat();
+  return inShares(databases, retrying, async (db, share) => {
+    const keys = share.map(({ destinationId, eventId }) => ({ destinationId, eventId }));
+    return (await select<RawRow>(db, HASTEN, keys)).map(rawDelivery);
+  });
 }
 
 /** Only of one that has ended: who records an attempt writes the whole log. */

@@ -12,7 +12,7 @@
 
 import { eventAt, lengthOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { type BundleFault, planIn, type UnreadableBundle } from "../core/stored-bundle.ts";
-import { allOf, type Databases, repeatable } from "./databases.ts";
+import { type Databases, repeatable, select, selectInAll } from "./databases.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
 import {
   anyOf,
@@ -25,6 +25,7 @@ import {
   listInHeaderSql,
 } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
+import { oldBundlesSql, untilHorizon } from "./time-ranges.ts";
 
 /** A bundle that has been kept for the retention time. */
 type OldBundle = Readonly<{
@@ -57,13 +58,10 @@ type Row = Readonly<{
   fault: Exclude<BundleFault, "version"> | null;
 }>;
 
-/** Reads only one row while the first bundle is too young. */
-const PAGE = `
-  SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
+const PAGE = oldBundlesSql(`
+  id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
     ${listInHeaderSql("header", "keys")} AS keys, ${listInHeaderSql("header", "tenants")} AS tenants,
-    iif(json_valid(header) AND json_type(header, '$.tenants') = 'array', NULL, 'header') AS fault
-  FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
-    (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
+    iif(json_valid(header) AND json_type(header, '$.tenants') = 'array', NULL, 'header') AS fault`);
 
 type Bounds = Readonly<{
   /** Bundles that were accepted, and due, by then are old; epoch ms. */
@@ -80,9 +78,8 @@ type Bounds = Readonly<{
  * passed over.
  */
 export async function oldBundles(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
-  const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
-  const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
-  const old = young < 0 ? results : results.slice(0, young);
+  const rows = await select<Row>(db, PAGE, after, bounds.horizon, bounds.bundles);
+  const old = untilHorizon(rows, bounds.horizon);
   const looked = fitting(old, bounds.deliveries);
   const read = looked.filter(({ dueAt }) => dueAt <= bounds.horizon).map(oldBundle);
   return {
@@ -93,19 +90,12 @@ export async function oldBundles(db: D1Database, after: number, bounds: Bounds):
   };
 }
 
-function oldBundle({
-  bundle,
-  acceptedAt,
-  planned,
-  plan,
-  keys,
-  tenants,
-  fault,
-}: Row): OldBundle | UnreadableBundle {
-  const read = planIn(plan);
+function oldBundle({ fault, dueAt: _, ...row }: Row): OldBundle | UnreadableBundle {
+  const { bundle } = row;
+  const plan = planIn(row.plan);
   if (fault !== null) return { bundle, fault };
-  if (read === undefined) return { bundle, fault: "plan" };
-  return { bundle, acceptedAt, planned, plan: read, keys: keysIn(keys), tenants: JSON.parse(tenants) };
+  if (plan === undefined) return { bundle, fault: "plan" };
+  return { ...row, plan, keys: keysIn(row.keys), tenants: JSON.parse(row.tenants) };
 }
 
 /** Without what an edit by hand has put there. */
@@ -150,10 +140,10 @@ export async function destinationFacts(
     since: number | null;
     until: number | null;
   };
-  const { results } = await first.prepare(FACTS).bind(JSON.stringify(ids)).all<Row>();
+  const rows = await select<Row>(first, FACTS, ids);
   return {
-    gone: results.flatMap(({ destination, gone }) => (gone ? [destination] : [])),
-    replays: results.flatMap(({ destination, tenant, since, until }) =>
+    gone: rows.flatMap(({ destination, gone }) => (gone ? [destination] : [])),
+    replays: rows.flatMap(({ destination, tenant, since, until }) =>
       since === null || until === null ? [] : [{ destination, tenant, since, until }],
     ),
   };
@@ -260,7 +250,7 @@ export async function oldTombstones(
   deletedBy: number,
   limit: number,
 ): Promise<readonly Tombstone[]> {
-  return (await first.prepare(TOMBSTONES).bind(at, row, deletedBy, limit).all<Tombstone>()).results;
+  return select(first, TOMBSTONES, at, row, deletedBy, limit);
 }
 
 const WITH_DELIVERIES = `
@@ -273,11 +263,8 @@ export async function withoutDeliveries(
   databases: Databases,
   ids: readonly string[],
 ): Promise<readonly string[]> {
-  const list = JSON.stringify(ids);
-  const found = await Promise.all(
-    allOf(databases).map((db) => db.prepare(WITH_DELIVERIES).bind(list).all<{ id: string }>()),
-  );
-  const referred = new Set(found.flatMap(({ results }) => results.map(({ id }) => id)));
+  const found = await selectInAll<{ id: string }>(databases, WITH_DELIVERIES, ids);
+  const referred = new Set(found.map(({ id }) => id));
   return ids.filter((id) => !referred.has(id));
 }
 

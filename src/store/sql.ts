@@ -179,16 +179,22 @@ const PORTION = 500_000;
 
 /** The items as JSON arrays that D1 takes as values, in their order; none of no items. */
 export function inPortions(items: readonly object[]): string[] {
-  const portions: string[][] = [];
+  const texts = items.map((item) => JSON.stringify(item));
+  return portioned(texts, ({ length }) => length, PORTION).map((some) => `[${some.join(",")}]`);
+}
+
+/** The items in their order, in portions of which none is larger than that, unless it has one item alone. */
+export function portioned<T>(items: readonly T[], sizeOf: (item: T) => number, most: number): T[][] {
+  const portions: T[][] = [];
   let room = 0;
   for (const item of items) {
-    const json = JSON.stringify(item);
-    if (json.length > room) {
+    const size = sizeOf(item);
+    if (size > room || portions.length === 0) {
       portions.push([]);
-      room = PORTION;
+      room = most;
     }
-    portions.at(-1)?.push(json);
-    room -= json.length;
+    portions.at(-1)?.push(item);
+    room -= size;
   }
-  return portions.map((some) => `[${some.join(",")}]`);
+  return portions;
 }

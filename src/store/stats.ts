@@ -7,7 +7,7 @@
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { OPERATOR } from "../core/principal.ts";
 import { HOUR_MS } from "../core/rollups.ts";
-import { addedUp, allOf, type Databases, repeatable, sumOver } from "./databases.ts";
+import { addedUp, allOf, type Databases, repeatable, selectInAll } from "./databases.ts";
 import type { StoredState } from "./delivery.ts";
 import {
   bundleIdOf,
@@ -133,10 +133,8 @@ const RETRYING = `
 
 /** By destination: how many retries and first attempts in flight, of those that are due next. */
 export async function retriesByDestination(databases: Databases): Promise<ReadonlyMap<string, number>> {
-  const counted = await Promise.all(
-    allOf(databases).map((db) => db.prepare(RETRYING).all<{ id: string; count: number }>()),
-  );
-  return addedUp(counted.flatMap(({ results }) => results.map(({ id, count }) => [id, count])));
+  const counted = await selectInAll<{ id: string; count: number }>(databases, RETRYING);
+  return addedUp(counted.map(({ id, count }) => [id, count]));
 }
 
 const TENANT = tenantOf("b.header", "d.event_id");
@@ -160,18 +158,14 @@ export type StatsScope = Readonly<{ tenant?: string | undefined; destination?: s
  * attempt after that.
  * @param scope `without` leaves out the deliveries of that tenant
  */
-export function retryingForADay(
+export async function retryingForADay(
   databases: Databases,
   { tenant, destination, without }: StatsScope & Readonly<{ without?: string }>,
   now: number,
 ): Promise<number> {
-  return sumOver(databases, async (db) => {
-    const { results } = await db
-      .prepare(OLD)
-      .bind(now - OLD_MS, tenant ?? null, destination ?? null, without ?? null)
-      .all<{ count: number }>();
-    return results.reduce((sum, { count }) => sum + count, 0);
-  });
+  const values = [now - OLD_MS, tenant ?? null, destination ?? null, without ?? null];
+  const counted = await selectInAll<{ count: number }>(databases, OLD, ...values);
+  return counted.reduce((sum, { count }) => sum + count, 0);
 }
 
 /** Most rows, and most packs, counted of one destination in each database. */
@@ -238,15 +232,9 @@ export async function addToCount(db: D1Database, name: CountName, by: number): P
 export async function readCounts(
   databases: Databases,
 ): Promise<Readonly<Partial<Record<CountName, number>>>> {
-  const answers = await Promise.all(
-    allOf(databases).map((db) =>
-      db.prepare("SELECT name, count FROM counts").all<{ name: CountName; count: number }>(),
-    ),
-  );
-  const counts: Partial<Record<CountName, number>> = {};
-  for (const { name, count } of answers.flatMap(({ results }) => results))
-    counts[name] = (counts[name] ?? 0) + count;
-  return counts;
+  type Row = { name: CountName; count: number };
+  const counted = await selectInAll<Row>(databases, "SELECT name, count FROM counts");
+  return Object.fromEntries(addedUp(counted.map(({ name, count }) => [name, count])));
 }
 
 /** Bundles looked at in one call, in each database: more than a database can commit in a minute. */
@@ -303,11 +291,8 @@ export async function backlogOf(
   destinations: readonly string[],
   limit: number,
 ): Promise<ReadonlyMap<string, Backlog>> {
-  const ids = JSON.stringify(destinations);
-  const counted = await Promise.all(
-    allOf(databases).map((db) => db.prepare(BACKLOG).bind(ids, limit).all<{ id: string } & Backlog>()),
-  );
-  const rows = counted.flatMap(({ results }) => results);
+  type Row = { id: string } & Backlog;
+  const rows = await selectInAll<Row>(databases, BACKLOG, destinations, limit);
   const waiting = addedUp(rows.map((row) => [row.id, row.waiting]));
   const dead = addedUp(rows.map((row) => [row.id, row.dead]));
   const upTo = (count = 0) => Math.min(limit, count);

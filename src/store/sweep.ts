@@ -5,20 +5,19 @@
  * SQLite, which saves a query for each bundle and returns only the deliveries that are lost.
  */
 
-import { sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryKey, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
+import { type DeliveryKey, deliveryName, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
 import { standsBehind } from "../core/order.ts";
 import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
+import { parsedOr } from "./columns.ts";
 import { findPlans } from "./commit.ts";
-import { repeatable } from "./databases.ts";
+import { repeatable, select } from "./databases.ts";
 import type { DeliveryRecord } from "./delivery.ts";
-import { type Destination, destinations } from "./destination.ts";
 import { linePlaces, placesFrom } from "./lines.ts";
 import { knownOf, packedStateOf, settingBits } from "./packs.ts";
 import { recording } from "./record.ts";
 import type { SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, faultOfBundle, inFlightOf, isInBundle } from "./sql.ts";
+import { untilHorizon } from "./time-ranges.ts";
 import { nextWaiting } from "./waiting.ts";
 
 /** The id of the only row of `sweeps`. */
@@ -100,12 +99,8 @@ export async function saveSweep(
 /** An operator may have edited them: malformed parts are left out. */
 function partsFrom(stored: string | null): SweepParts | undefined {
   if (stored === null) return undefined;
-  try {
-    const parts = Object.entries(JSON.parse(stored) as Record<string, SweepPart>);
-    return Object.fromEntries(parts.filter(([, part]) => isPart(part)));
-  } catch {
-    return {};
-  }
+  const parts = Object.entries(parsedOr<Record<string, SweepPart>>(stored, {}) ?? {});
+  return Object.fromEntries(parts.filter(([, part]) => isPart(part)));
 }
 
 function isPart(part: Partial<SweepPart> | null): part is SweepPart {
@@ -190,16 +185,13 @@ export async function findLost(
   most: Most,
 ): Promise<LostPage> {
   type Row = { id: number; acceptedAt: number; planned: number; fault: BundleFault | null };
-  const { results } = await db.prepare(NEXT).bind(after, most.bundles).all<Row>();
-  const young = results.findIndex(({ acceptedAt }) => acceptedAt > horizon);
-  const old = young < 0 ? results : results.slice(0, young);
+  const old = untilHorizon(await select<Row>(db, NEXT, after, most.bundles), horizon);
   const looked = fitting(old, most.deliveries);
   const upto = looked.at(-1)?.id ?? after;
   const more = looked.length < old.length || old.length === most.bundles;
   const unreadable = faultsIn(looked);
   if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [], unreadable };
-  const parts = await db.prepare(LOST).bind(after, upto, at, row).all<LostPart>();
-  const found = await lostOf(db, parts.results);
+  const found = await lostOf(db, await select<LostPart>(db, LOST, after, upto, at, row));
   return { upto, more, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
 }
 
@@ -234,40 +226,20 @@ async function lostOf(
   );
   const places = placesFrom(parts.map((part) => part.places));
   const unreadable = new Set<number>();
-  const lost = parts.flatMap(({ bundle, destination, runs, ttls: stored, ...times }) => {
-    const ttls = ttlsIn(stored ?? "[]");
-    if (ttls === undefined) unreadable.add(bundle);
-    return ttls === undefined
-      ? []
-      : indexesOf(JSON.parse(runs)).flatMap((index) => {
-          const eventId = eventAt(bundle, index);
-          const name = `${eventId} ${destination}`;
-          if (known.has(name) || standsBehind({ place: places.get(name) })) return [];
-          const { acceptedAt, deliverAt } = times;
-          return [
-            {
-              eventId,
-              destinationId: destination,
-              acceptedAt,
-              deliverAt,
-              ttlSeconds: ttlAt({ ttls }, index),
-            },
-          ];
-        });
+  const lost = parts.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt, ...part }) => {
+    const ttls = ttlsIn(part.ttls ?? "[]");
+    if (ttls === undefined) {
+      unreadable.add(bundle);
+      return [];
+    }
+    return indexesOf(JSON.parse(runs)).flatMap((index) => {
+      const key = { eventId: eventAt(bundle, index), destinationId: destination };
+      const name = deliveryName(key);
+      if (known.has(name) || standsBehind({ place: places.get(name) })) return [];
+      return [{ ...key, acceptedAt, deliverAt, ttlSeconds: ttlAt({ ttls }, index) }];
+    });
   });
   return { lost, unreadable: [...unreadable].map((bundle) => ({ bundle, fault: "header" })) };
-}
-
-/** The destinations of these ids that are stored, deleted ones too. */
-export async function destinationsNamed(
-  first: D1Database,
-  ids: Iterable<string>,
-): Promise<readonly Destination[]> {
-  const list = JSON.stringify([...ids]);
-  return drizzle(first)
-    .select()
-    .from(destinations)
-    .where(sql`${destinations.id} IN (SELECT value FROM json_each(${list}))`);
 }
 
 /**
@@ -398,8 +370,8 @@ export async function readCursors<W extends Walk>(
   walks: readonly W[],
 ): Promise<ReadonlyMap<W, Position>> {
   type Row = Position & Readonly<{ name: W }>;
-  const { results } = await db.prepare(READ_CURSORS).bind(JSON.stringify(walks)).all<Row>();
-  return new Map(results.map(({ name, at, row }) => [name, { at, row }]));
+  const rows = await select<Row>(db, READ_CURSORS, walks);
+  return new Map(rows.map(({ name, at, row }) => [name, { at, row }]));
 }
 
 const MOVE_CURSOR = repeatable(`
@@ -426,8 +398,8 @@ const NEXT_SCHEDULED = `
     WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)`;
 
 async function nextRows(db: D1Database, after: Position, until: number, limit: number): Promise<Row[]> {
-  const { results } = await db.prepare(NEXT_SCHEDULED).bind(after.at, after.row, until, limit).all<Row>();
-  return results.toSorted((a, b) => a.deliverAt - b.deliverAt || a.id - b.id).slice(0, limit);
+  const rows = await select<Row>(db, NEXT_SCHEDULED, after.at, after.row, until, limit);
+  return rows.toSorted((a, b) => a.deliverAt - b.deliverAt || a.id - b.id).slice(0, limit);
 }
 
 type ScheduledPage = Readonly<{
@@ -495,8 +467,7 @@ export async function findLostScheduled(
   const { looked, ...page } = await nextPage(db, after, horizon, most);
   const unreadable = faultsIn(looked);
   if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [], unreadable };
-  const ids = JSON.stringify(looked.map(({ id }) => id));
-  const { results } = await db.prepare(LOST_SCHEDULED).bind(ids).all<LostPart>();
-  const found = await lostOf(db, results);
+  const ids = looked.map(({ id }) => id);
+  const found = await lostOf(db, await select<LostPart>(db, LOST_SCHEDULED, ids));
   return { ...page, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
 }

@@ -39,6 +39,23 @@ export async function idBefore(db: D1Database, time: number): Promise<number> {
   );
 }
 
+/**
+ * SQL: the next `?3` bundles after `?1`, of which one row is read while the first was accepted after `?2`; for `untilHorizon`.
+ */
+export function oldBundlesSql(columns: string): string {
+  return `SELECT ${columns} FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
+    (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
+}
+
+/** The bundles up to the first that was accepted later than the horizon, epoch ms. */
+export function untilHorizon<T extends Readonly<{ acceptedAt: number }>>(
+  bundles: readonly T[],
+  horizon: number,
+): readonly T[] {
+  const young = bundles.findIndex(({ acceptedAt }) => acceptedAt > horizon);
+  return young < 0 ? bundles : bundles.slice(0, young);
+}
+
 export type TimeRange = Readonly<{
   /** Epoch ms, itself included. */
   since?: number | undefined;

@@ -7,8 +7,8 @@
  */
 import type { DeliveryKey } from "../core/bundle.ts";
 import type { Made, TransformFault } from "../core/transform/result.ts";
-import { sharesOf } from "./bundles.ts";
-import { type Databases, repeatable } from "./databases.ts";
+import { inShares } from "./bundles.ts";
+import { type Databases, repeatable, select } from "./databases.ts";
 import { bundleIdOf, inPortions, isErasedSql } from "./sql.ts";
 
 /** What code has made of an event, or why it has not. */
@@ -57,11 +57,8 @@ export async function readTransformResults(
   databases: Databases,
   deliveries: readonly DeliveryKey[],
 ): Promise<readonly TransformResult[]> {
-  const shares = [...sharesOf(databases, deliveries, ({ eventId }) => eventId)];
-  const found = await Promise.all(
-    shares.map(([db, share]) => db.prepare(READ).bind(JSON.stringify(share)).all<Row>()),
-  );
-  return found.flatMap(({ results }) => results.map(resultOf));
+  const found = await inShares(databases, deliveries, (db, share) => select<Row>(db, READ, share));
+  return found.map(resultOf);
 }
 
 /** Stores results that are not stored yet. Returns those that stand in place of others. */
@@ -69,15 +66,12 @@ export async function storeTransformResults(
   databases: Databases,
   results: readonly TransformResult[],
 ): Promise<readonly TransformResult[]> {
-  const shares = [...sharesOf(databases, results.map(rowOf), ({ eventId }) => eventId)];
-  const found = await Promise.all(
-    shares.map(([db, share]) =>
-      db.batch<Row>(
-        inPortions(share).flatMap((rows) => [STORE, OTHERS].map((sql) => db.prepare(sql).bind(rows))),
-      ),
+  const found = await inShares(databases, results.map(rowOf), (db, share) =>
+    db.batch<Row>(
+      inPortions(share).flatMap((rows) => [STORE, OTHERS].map((sql) => db.prepare(sql).bind(rows))),
     ),
   );
-  return found.flat().flatMap(({ results }) => results.map(resultOf));
+  return found.flatMap(({ results }) => results.map(resultOf));
 }
 
 function rowOf(result: TransformResult): Row {

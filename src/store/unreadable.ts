@@ -5,7 +5,7 @@
 
 import { type BundleFault, readBundle, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { homeOfBundle, LISTED_BUNDLES } from "./bundles.ts";
-import { type Databases, repeatable } from "./databases.ts";
+import { type Databases, repeatable, select } from "./databases.ts";
 import { countUpTo } from "./sql.ts";
 
 const RECORD = `
@@ -19,7 +19,7 @@ export async function recordUnreadable(
   found: readonly UnreadableBundle[],
   now: number,
 ): Promise<readonly UnreadableBundle[]> {
-  return (await first.prepare(RECORD).bind(JSON.stringify(found), now).all<UnreadableBundle>()).results;
+  return select(first, RECORD, found, now);
 }
 
 const NEXT = `
@@ -31,7 +31,7 @@ export async function recordedBefore(
   triedBy: number,
   limit: number,
 ): Promise<readonly UnreadableBundle[]> {
-  return (await first.prepare(NEXT).bind(triedBy, limit).all<UnreadableBundle>()).results;
+  return select(first, NEXT, triedBy, limit);
 }
 
 const FORGET = repeatable(
@@ -69,8 +69,7 @@ export async function unreadableFaultsOf(
   for (const [db, ids] of Map.groupBy(bundles, (bundle) => homeOfBundle(databases, bundle))) {
     if (db === undefined) continue;
     type Row = { id: number; plan: string; header: string };
-    const { results } = await db.prepare(STORED).bind(JSON.stringify(ids)).all<Row>();
-    const rows = new Map(results.map((row) => [row.id, row]));
+    const rows = new Map((await select<Row>(db, STORED, ids)).map((row) => [row.id, row]));
     for (const id of ids) {
       const row = rows.get(id);
       const read = row && readBundle(row);

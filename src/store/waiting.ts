@@ -6,16 +6,16 @@
  * primary key, with all that was ever delivered to a destination. Every count and every page is bounded.
  */
 
-import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
-import type { DrainRange } from "../core/drain-scheduler.ts";
+import { bundleOf, type DeliveryKey, eventAt, lastEventOf } from "../core/bundle.ts";
+import { type DrainRange, inClasses, interleaved } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason, DeadReason } from "../core/reasons.ts";
-import { sharesOf } from "./bundles.ts";
+import { inShares } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { addedUp, allOf, type Databases, sumOver } from "./databases.ts";
+import { addedUp, type Databases, select, selectInAll } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
-import { heldIn, parkedIn } from "./lines.ts";
+import { HELD_KEYS, namesOf, parkedIn } from "./lines.ts";
 import { packedRows, packsOf, settingBits, WITHOUT_ATTEMPT } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./record.ts";
 import {
@@ -74,13 +74,13 @@ export async function waitingDestinations(
   for (let i = 0; i < databases.length; i += READ_AT_ONCE) {
     const some = databases.slice(i, i + READ_AT_ONCE);
     const found = await Promise.all(
-      some.map((db) => db.prepare(DESTINATION_IDS).bind(after, limit).all<{ id: string }>()),
+      some.map((db) => select<{ id: string }>(db, DESTINATION_IDS, after, limit)),
     );
-    const ids = [...page.ids, ...found.flatMap(({ results }) => results.map(({ id }) => id))];
+    const ids = [...page.ids, ...found.flat().map(({ id }) => id)];
     const together = [...new Set(ids)].sort();
     page = {
       ids: together.slice(0, limit),
-      isLast: page.isLast && together.length <= limit && found.every(({ results }) => results.length < limit),
+      isLast: page.isLast && together.length <= limit && found.every((rows) => rows.length < limit),
     };
   }
   return page;
@@ -94,8 +94,7 @@ export async function standingDestinations(
   ids: readonly string[],
 ): Promise<WaitingDestination[]> {
   if (ids.length === 0) return [];
-  const { results } = await db.prepare(STATUSES).bind(JSON.stringify(ids)).all<RawRow>();
-  const rows = new Map(results.map((row) => [row.id, row]));
+  const rows = new Map((await select<RawRow>(db, STATUSES, ids)).map((row) => [row.id, row]));
   return ids.map((id) => {
     const row = rows.get(id);
     const deleted = row === undefined || row.deleted_at !== null;
@@ -116,12 +115,8 @@ export async function waitingByReason(
   destination: string,
   limit: number,
 ): Promise<Record<string, number>> {
-  const counted = await Promise.all(
-    allOf(databases).map((db) =>
-      db.prepare(BY_REASON).bind(destination, limit).all<{ reason: string; count: number }>(),
-    ),
-  );
-  const counts = counted.flatMap(({ results }) => results);
+  type Row = { reason: string; count: number };
+  const counts = await selectInAll<Row>(databases, BY_REASON, destination, limit);
   return Object.fromEntries(addedUp(counts.map(({ reason, count }) => [reason, count])));
 }
 
@@ -140,8 +135,8 @@ export async function countWaiting(
   destination: string,
   limit: number,
 ): Promise<number> {
-  const count = (db: D1Database) => db.prepare(COUNT).bind(destination, limit).first<number>("n");
-  return Math.min(limit, await sumOver(databases, async (db) => (await count(db)) ?? 0));
+  const counted = await selectInAll<{ n: number }>(databases, COUNT, destination, limit);
+  return counted.reduce((sum, { n }) => Math.min(limit, sum + n), 0);
 }
 
 // ── Deliveries for a drain to send ──
@@ -276,12 +271,7 @@ function inTurn(
   between: readonly Found[],
   drawn: number,
 ): readonly Found[] {
-  const isNew = ({ attempts }: Found) => attempts === 0;
-  const isOld = ({ attempts }: Found) => attempts > 0;
-  const classes = [oldest.filter(isNew), newest.filter(isNew), oldest.filter(isOld), newest.filter(isOld)];
-  const some = classes.filter((list) => list.length > 0);
-  const start = Math.floor(drawn * some.length);
-  const ends = interleaved([...some.slice(start), ...some.slice(0, start)].map(byBundle)).flat();
+  const ends = interleaved(inClasses(oldest, newest, drawn).map(byBundle)).flat();
   return [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
 }
 
@@ -302,12 +292,6 @@ function foundIn(packs: readonly (readonly [number, number, number])[]): Found[]
 /** Events of one bundle together, so that it is loaded once for all of them that a lease covers. */
 function byBundle(list: readonly Found[]): Found[][] {
   return [...Map.groupBy(list, ({ event_id }) => bundleOf(event_id)).values()];
-}
-
-/** The first of each list, then the second of each, and so on. */
-function interleaved<T>(lists: readonly (readonly T[])[]): T[] {
-  const longest = Math.max(...lists.map((list) => list.length));
-  return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat();
 }
 
 // ── Ends without an attempt: expired, cancelled, or event removed ──
@@ -361,14 +345,14 @@ async function endStill(
   now: number,
 ): Promise<Ended> {
   if (deliveries.length === 0) return { count: 0, held: [] };
-  const names = JSON.stringify(deliveries.map(({ destinationId, eventId }) => [destinationId, eventId]));
+  const names = JSON.stringify(namesOf(deliveries));
   const values = [names, state, reason, now, dueBy];
   const [, , ended, packed, held] = await db.batch([
     countFailed(db, "waiting", names, dueBy),
     db.prepare(END).bind(...values),
     db.prepare(CHANGED),
     db.prepare(END_PACKED).bind(...values),
-    ...(state === "dead" ? [heldIn(db, names)] : []),
+    ...(state === "dead" ? [db.prepare(HELD_KEYS).bind(names)] : []),
   ]);
   const count = changedIn(ended) + (packed?.results.length ?? 0);
   return { count, held: (held?.results ?? []) as DeliveryKey[] };
@@ -418,10 +402,10 @@ export async function retryingPage(
   limit: number,
 ): Promise<RetryingPage> {
   type Row = Readonly<{ event: number; isRetrying: number }>;
-  const { results } = await db.prepare(ROWS_AFTER).bind(destination, after, limit).all<Row>();
+  const rows = await select<Row>(db, ROWS_AFTER, destination, after, limit);
   return {
-    events: results.filter(({ isRetrying }) => isRetrying === 1).map(({ event }) => event),
-    upto: results.length < limit ? undefined : results.at(-1)?.event,
+    events: rows.filter(({ isRetrying }) => isRetrying === 1).map(({ event }) => event),
+    upto: rows.length < limit ? undefined : rows.at(-1)?.event,
   };
 }
 
@@ -462,12 +446,7 @@ export async function cancelWaitingDeliveries(
 /** The waiting deliveries of the pack as cancelled ones. Those in flight by now are not affected: see `settingBits`. */
 function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
   const waiting = packedRows(pack, null).filter(({ state }) => state === "waiting");
-  return waiting.map((row) => ({
-    ...row,
-    ...DELETED,
-    nextAttemptAt: null,
-    endedAt: now,
-  }));
+  return waiting.map((row) => ({ ...row, ...DELETED, nextAttemptAt: null, endedAt: now }));
 }
 
 /** Ends waiting deliveries of events that an operator removed, which cannot be sent; returns how many. */
@@ -477,10 +456,11 @@ export async function endRemoved(
   events: readonly number[],
   now: number,
 ): Promise<number> {
-  const shares = sharesOf(databases, events, (event) => event);
   const end = { state: "dead", reason: "event_removed" } as const;
-  const counts = [...shares].map(([db, share]) => endWaiting(db, keysOf(destination, share), end, now));
-  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  const counts = await inShares(databases, events, async (db, share) => [
+    await endWaiting(db, keysOf(destination, share), end, now),
+  ]);
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 const NEXT = `
@@ -510,11 +490,11 @@ export async function expireWaiting(
   limit: number,
 ): Promise<Expired> {
   type Row = DeliveryKey & { giveUpAt: number };
-  const { results } = await db.prepare(NEXT).bind(after.destinationId, after.eventId, limit).all<Row>();
-  const over = results.filter(({ giveUpAt }) => giveUpAt <= now);
+  const rows = await select<Row>(db, NEXT, after.destinationId, after.eventId, limit);
+  const over = rows.filter(({ giveUpAt }) => giveUpAt <= now);
   return {
-    upto: results.length < limit ? undefined : results.at(-1),
-    looked: results.length,
+    upto: rows.length < limit ? undefined : rows.at(-1),
+    looked: rows.length,
     ...(await expired(db, over, now)),
   };
 }
@@ -530,11 +510,7 @@ export async function expireWaitingPacks(
   limit: number,
 ): Promise<Expired> {
   const place = [after.destinationId, bundleOf(after.eventId)];
-  const { results } = await db
-    .prepare(NEXT_PACKS)
-    .bind(...place, limit)
-    .all<RawRow>();
-  const found = packsOf(results);
+  const found = packsOf(await select<RawRow>(db, NEXT_PACKS, ...place, limit));
   const over: DeliveryKey[] = [];
   let looked = 0;
   for (const pack of found) {
@@ -546,11 +522,9 @@ export async function expireWaitingPacks(
   }
   const last = found[looked - 1];
   const isEnd = looked === found.length && found.length < limit;
+  const upto = last && { destinationId: last.destinationId, eventId: lastEventOf(last.bundleId) };
   return {
-    upto:
-      isEnd || !last
-        ? undefined
-        : { destinationId: last.destinationId, eventId: eventAt(last.bundleId, 127) },
+    upto: isEnd ? undefined : upto,
     looked,
     ...(await expired(db, over, now)),
   };

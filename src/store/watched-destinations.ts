@@ -8,10 +8,9 @@
 
 import { BUNDLE_BITS } from "../core/placement.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { allOf, type Databases } from "./databases.ts";
-import type { Destination } from "./destination.ts";
-import { destinations } from "./destination.ts";
-import { destinationsByIds, listDestinations } from "./destinations.ts";
+import { type Databases, select, selectInAll } from "./databases.ts";
+import { type Destination, destinations } from "./destination.ts";
+import { destinationsById, listDestinations } from "./destinations.ts";
 import { bundleIdOf, countUpTo, OWN_DESTINATIONS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";
 
@@ -86,13 +85,12 @@ async function mostActiveOfAll(
   limit: number,
   random: () => number,
 ): Promise<Watched> {
-  const others = await Promise.all(further.map((one) => one.prepare(ACTIVE_IDS).bind(null, limit).all()));
-  const elsewhere = JSON.stringify(others.flatMap(({ results }) => results));
-  const [{ results }, total] = await Promise.all([
-    db.prepare(ACTIVE).bind(null, limit, elsewhere).all<RawRow>(),
+  const elsewhere = await Promise.all(further.map((one) => select(one, ACTIVE_IDS, null, limit)));
+  const [rows, total] = await Promise.all([
+    select<RawRow>(db, ACTIVE, null, limit, elsewhere.flat()),
     fleetSize({ db }, random),
   ]);
-  return { destinations: results.map((raw) => modelOf(destinations, raw)), total };
+  return { destinations: rows.map((raw) => modelOf(destinations, raw)), total };
 }
 
 type Activity = Readonly<{ id: string; waits: number; newest: number }>;
@@ -100,19 +98,13 @@ type Activity = Readonly<{ id: string; waits: number; newest: number }>;
 /** The tenant's own are looked at one by one, so that the activity of other tenants crowds none of them out. */
 async function mostActiveOf(databases: Databases, tenant: string, limit: number): Promise<Watched> {
   const ids = await ownIds(databases.db, tenant);
-  const json = JSON.stringify(ids);
-  const answers = await Promise.all(
-    allOf(databases).map((db) => db.prepare(ACTIVITY).bind(json).all<Activity>()),
-  );
-  const known = Map.groupBy(
-    answers.flatMap(({ results }) => results),
-    ({ id }) => id,
-  );
+  const known = Map.groupBy(await selectInAll<Activity>(databases, ACTIVITY, ids), ({ id }) => id);
   const ranked = ids
     .map((id) => ({ id, ...activityOf(known.get(id) ?? []) }))
     .toSorted((a, b) => b.waits - a.waits || b.newest - a.newest);
   const chosen = ranked.slice(0, limit).map(({ id }) => id);
-  return { destinations: await destinationsByIds(databases.db, chosen), total: ids.length };
+  const found = await destinationsById(databases.db, chosen);
+  return { destinations: [...found.values()], total: ids.length };
 }
 
 /** Over all databases. Each numbers its bundles from its own start, at about the same pace. */
@@ -125,8 +117,7 @@ function activityOf(found: readonly Activity[]) {
 
 /** The ids of a tenant's destinations, at most so many. */
 export async function ownIds(db: D1Database, tenant: string, limit = COUNTED): Promise<readonly string[]> {
-  const { results } = await db.prepare(OWN_IDS).bind(tenant, limit).all<{ id: string }>();
-  return results.map(({ id }) => id);
+  return (await select<{ id: string }>(db, OWN_IDS, tenant, limit)).map(({ id }) => id);
 }
 
 const NEXT_ROWS = `SELECT rowid AS row, * FROM destinations WHERE rowid > ?1 ORDER BY rowid LIMIT ?2`;
@@ -140,11 +131,11 @@ export async function destinationsBehind(
   row: number,
   limit: number,
 ): Promise<Readonly<{ destinations: readonly Destination[]; upto: number | undefined }>> {
-  const { results } = await db.prepare(NEXT_ROWS).bind(row, limit).all<RawRow>();
-  const standing = results.filter(({ deleted_at }) => deleted_at === null);
+  const rows = await select<RawRow>(db, NEXT_ROWS, row, limit);
+  const standing = rows.filter(({ deleted_at }) => deleted_at === null);
   return {
     destinations: standing.map((raw) => modelOf(destinations, raw)),
-    upto: results.length < limit ? undefined : Number(results.at(-1)?.row),
+    upto: rows.length < limit ? undefined : Number(rows.at(-1)?.row),
   };
 }
 
@@ -191,14 +182,13 @@ export async function drawnDestinations(
   size: number,
   random: () => number,
 ): Promise<readonly Destination[]> {
-  if (tenant !== undefined) return destinationsByIds(db, sampleOf(await ownIds(db, tenant), size, random));
+  if (tenant !== undefined) {
+    const sample = sampleOf(await ownIds(db, tenant), size, random);
+    return [...(await destinationsById(db, sample)).values()];
+  }
   const newest = (await db.prepare(NEWEST_ROW).first<number>("newest")) ?? 0;
-  const rows = drawnRows(newest, DRAWN * size, random);
-  const { results } = await db
-    .prepare(DRAW)
-    .bind(JSON.stringify([...new Set(rows)]), size)
-    .all<RawRow>();
-  return results.map((raw) => modelOf(destinations, raw));
+  const drawn = new Set(drawnRows(newest, DRAWN * size, random));
+  return (await select<RawRow>(db, DRAW, [...drawn], size)).map((raw) => modelOf(destinations, raw));
 }
 
 /** A random sample: the beginning of a shuffle. */

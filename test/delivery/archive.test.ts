@@ -4,7 +4,7 @@ import { archiving, storeExchange } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { emptyExchange } from "../../src/store/archive.ts";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
-import { destinationsByIds } from "../../src/store/destinations.ts";
+import { destinationsById } from "../../src/store/destinations.ts";
 import { strictServices } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";
 import { exchangeOf, type TestBucket, testBucket } from "../support/bucket.ts";
@@ -248,7 +248,7 @@ describe("keeping an exchange", () => {
   test("holds 4 MB at most: the rest of a flood is not kept, and the log says how much", async () => {
     const { services, release } = archiving(world.services, r2.bucket, connections());
     const destination = await newDestination();
-    const [row] = await destinationsByIds(world.services.db, [destination]);
+    const [row] = (await destinationsById(world.services.db, [destination])).values();
     if (!row) throw new Error("The destination is there");
     const taken = Array.from({ length: 100 }, (_, i) => {
       const chunks = [new Uint8Array(70_000).fill(120)];

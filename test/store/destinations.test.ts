@@ -18,7 +18,7 @@ import {
   activeRoutes,
   changeDestination,
   destinationByUid,
-  destinationsByIds,
+  destinationsById,
   findDestination,
   insertDestination,
   insertDestinations,
@@ -170,8 +170,10 @@ describe("a destination", () => {
   });
 
   test("is among those that are asked for by their ids, in that order, deleted or not", async () => {
-    const found = await destinationsByIds(env.DB, ["dst_c", "dst_none", "dst_gone", "dst_a"]);
-    expect(found.map(({ id }) => id)).toEqual(["dst_c", "dst_gone", "dst_a"]);
+    const found = await destinationsById(env.DB, ["dst_c", "dst_none", "dst_gone", "dst_a", "dst_c"]);
+    expect([...found.keys()]).toEqual(["dst_c", "dst_gone", "dst_a"]);
+    expect([...found.values()].map(({ id }) => id)).toEqual([...found.keys()]);
+    expect(await destinationsById(env.DB, [])).toEqual(new Map());
   });
 
   test.each<[string, string | undefined]>([

@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import page from "../../docs/data-model.md?raw";
+import runbook from "../../docs/operations.md?raw";
 import { type DeliveryKey, partsOf } from "../../src/core/bundle.ts";
 import { loadDeliveries } from "../../src/store/deliveries.ts";
 import { gateSettingsOf } from "../../src/store/destination.ts";
@@ -20,12 +21,16 @@ import {
   type World,
 } from "../support/world.ts";
 
-/** The statement on the page that contains this, about the event of that id. */
+/** The statement on the pages that contains this, about the event of that id, and of all times. */
 function documented(part: string, event = 0): string {
-  const statements = [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql);
+  const found = [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm), ...runbook.matchAll(/^d1 "([^"]*)"$/gm)];
+  const statements = found.map(([, sql = ""]) => sql);
   const [statement, ...others] = statements.filter((sql) => sql.includes(part));
   if (statement === undefined || others.length > 0) throw new Error(`Not exactly one statement has ${part}`);
-  return statement.replace("= 128 / 128", `= ${event} / 128`).replace("= 128\n", `= ${event}\n`);
+  return statement
+    .replace("= 128 / 128", `= ${event} / 128`)
+    .replace("= 128\n", `= ${event}\n`)
+    .replace("(unixepoch() - 86400) * 1000", "0");
 }
 
 let world: World;
@@ -183,12 +188,12 @@ describe("what operators query", () => {
     const paused = await newDestination({ status: "paused" });
     world.receiver.script(urlOf(destination), 400, 400, 500, 204);
     await world.consume(await world.post(4));
-    expect(await query(documented("state = 'dead'"))).toMatchObject([
+    expect(await query(documented("state = 'dead' AND ended_at >"))).toMatchObject([
       { destination_id: destination, reason: "permanent", deliveries: 2 },
     ]);
-    expect(await query(documented("IN ('waiting', 'retrying') GROUP BY"))).toMatchObject([
-      { destination_id: paused, reason: "paused", deliveries: 4, until: null },
-      { destination_id: destination, reason: "http_500", deliveries: 1, until: expect.any(String) },
+    expect(await query(documented("IN ('waiting', 'retrying') GROUP BY 1, 2, 3"))).toMatchObject([
+      { destination_id: paused, reason: "paused", deliveries: 4, next: null },
+      { destination_id: destination, reason: "http_500", deliveries: 1, next: expect.any(String) },
     ]);
   });
 

@@ -8,7 +8,6 @@ import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import {
   beginSweep,
   beginSweepPage,
-  destinationsNamed,
   findLost,
   findLostScheduled,
   fitting,
@@ -29,13 +28,7 @@ import { START } from "../support/clock.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { meteredD1 } from "../support/meter.ts";
-import {
-  deliveryStates,
-  insertDeliveries,
-  insertDestinations,
-  insertPacks,
-  NEVER,
-} from "../support/stored-deliveries.ts";
+import { deliveryStates, insertDeliveries, insertPacks, NEVER } from "../support/stored-deliveries.ts";
 
 const db = env.DB;
 const run = (sql: string) => db.prepare(sql).run();
@@ -488,15 +481,4 @@ describe("deliveries that are to wait", () => {
     await markWaiting(db, rows);
     expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(rows.length);
   });
-});
-
-test("destinations are found by their ids, deleted ones too", async () => {
-  await run("DELETE FROM destinations");
-  await insertDestinations(db, [{ id: A }, { id: B, deletedAt: 5 }, { id: "dst_c" }]);
-  const found = await destinationsNamed(db, new Set([B, A, "dst_none"]));
-  expect(found.map(({ id, deletedAt }) => [id, deletedAt]).toSorted()).toEqual([
-    [A, null],
-    [B, 5],
-  ]);
-  expect(await destinationsNamed(db, [])).toEqual([]);
 });

@@ -9,15 +9,20 @@ import { readAs, type Shape, type ShapeType } from "../shape.ts";
 import type { Transformed } from "./result.ts";
 import { templateShape } from "./template.ts";
 
+/** Of everything that counts for the events that come after it was saved. */
+export const savedFields = {
+  /** The last bundle of the first database when it was saved: later events are for it. -1: all are. */
+  after: { kind: "number", whole: true },
+  /** When it was saved, epoch ms. */
+  at: { kind: "number" },
+} as const;
+
 const stored = {
   kind: "object",
   fields: {
     /** From 1. */
     version: { kind: "number", whole: true },
-    /** The last bundle of the first database when it was saved: later ones are for this version. -1: all are. */
-    after: { kind: "number", whole: true },
-    /** When it was saved, epoch ms. */
-    at: { kind: "number" },
+    ...savedFields,
     /** Who saved it, as in the audit trail. */
     by: {
       kind: "object",

@@ -14,7 +14,7 @@ import {
   storedDeliveries,
 } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
-import { destinationsByIds } from "../../store/destinations.ts";
+import { destinationsById } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
 import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { queuedDeliveries } from "../../store/queued-deliveries.ts";
@@ -117,8 +117,8 @@ async function lookedThrough(
   const [from, to] = await Promise.all(
     [cursor ?? [], next].map(async (positions): Promise<LogPlace> => {
       const furthest = positions.toSorted((a, b) => (a.destinationId < b.destinationId ? 1 : -1))[0];
-      const [row] =
-        isByDestination && furthest ? await destinationsByIds(services.db, [furthest.destinationId]) : [];
+      const ids = isByDestination && furthest ? [furthest.destinationId] : [];
+      const [row] = (await destinationsById(services.db, ids)).values();
       const times = await Promise.all(
         positions.map((one, i) =>
           isByDestination && one.destinationId !== furthest?.destinationId
@@ -188,8 +188,7 @@ function derivedReasonErrors(reason: string | undefined): FieldError[] {
 /** The tenant of a destination, deleted or not; an id that names none has a tenant without events. */
 async function ownerOf({ db }: Services, destination: string | undefined): Promise<string | undefined> {
   if (destination === undefined) return undefined;
-  const [row] = await destinationsByIds(db, [destination]);
-  return row?.tenant ?? "";
+  return (await destinationsById(db, [destination])).get(destination)?.tenant ?? "";
 }
 
 function tagWithoutTenant(tag: string) {

@@ -7,7 +7,8 @@ import { type Principal, refuseBound } from "../../core/principal.ts";
 import { invalidFields, missing, ok, unavailable } from "../../core/result.ts";
 import { resetGroup, viewGroup } from "../../gate/group-client.ts";
 import type { Services } from "../../services.ts";
-import { findGroup, type Group, groupBreakerOf, groupLimitsOf, groupSettingsOf } from "../../store/group.ts";
+import { breakerOf } from "../../store/destination.ts";
+import { findGroup, type Group, groupLimitsOf, groupSettingsOf } from "../../store/group.ts";
 import { listGroups, MOST_GROUPS, putGroup, removeGroup } from "../../store/groups.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
@@ -115,7 +116,7 @@ function groupView(name: string, row: Group | undefined): GroupJson {
   return {
     name,
     ...groupLimitsOf(row),
-    breaker: groupBreakerOf(row),
+    breaker: breakerOf(row ?? {}),
     created_at: isoTime(row?.createdAt ?? null),
     updated_at: isoTime(row?.updatedAt ?? null),
   };

@@ -17,7 +17,7 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, isSubscription } from "../../store/destination.ts";
 import {
-  destinationsByIds,
+  destinationsById,
   insertDestinations,
   listDestinations,
   type NewDestination,
@@ -212,7 +212,7 @@ async function stepsOf(call: Caller, { tenant, document: { destinations }, reque
   const origin = new URL(requestUrl).host;
   const own = await destinationsOf(services.db, tenant);
   const ids = destinations.map(({ id }) => id);
-  const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
+  const known = await destinationsById(services.db, ids);
   const former = await formerVersions(services);
   const uids = new Map(own.flatMap(({ id, uid }) => (uid === null ? [] : [[uid, id] as const])));
   const steps: Step[] = [];
