@@ -20,7 +20,7 @@ const EXPECTED = 'expected entries such as "ORDERS: acme, globex; AUDIT: *"';
 
 /** The rules of a text, and what is wrong with it, each fault to follow the variable's name. */
 export function bindingRules(text: string): { rules: readonly BindingRule[]; faults: readonly string[] } {
-  const { rules, faults: unreadable } = rulesIn(text, ruleOf);
+  const { rules, faults: unreadable } = rulesOfEntries(text, ruleOf);
   const names = rules.map(({ name }) => name);
   const faults = [
     ...unreadable,
@@ -33,7 +33,7 @@ export function bindingRules(text: string): { rules: readonly BindingRule[]; fau
 }
 
 /** The rules of a variable's entries, which have semicolons between, and the faults of those that are none. */
-export function rulesIn<R extends object>(
+export function rulesOfEntries<R extends object>(
   text: string,
   ruleOf: (entry: string) => R | Readonly<{ fault: string }>,
 ): Readonly<{ rules: readonly R[]; faults: readonly string[] }> {

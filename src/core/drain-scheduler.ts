@@ -187,8 +187,8 @@ export function nextDistance(distance: number, crowded: boolean): number {
 }
 
 /**
- * What waits, in four classes: without an attempt and with attempts, each from the oldest on and from the newest back. The
- * first is drawn among those that have any.
+ * Waiting deliveries in four classes: without an attempt and with attempts, each from the oldest on and from the newest back.
+ * The first is drawn among those that have any.
  */
 export function inClasses<T extends Readonly<{ attempts: number }>>(
   oldest: readonly T[],

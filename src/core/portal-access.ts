@@ -6,7 +6,7 @@
 import { defaultLimits, type Limits, limitShape } from "./limits.ts";
 import { isHttpsUrl } from "./portal-branding.ts";
 import type { Scope } from "./scopes.ts";
-import { readAs, type Shape, type ShapeType } from "./shape.ts";
+import { type NumberShape, readAs, type Shape, type ShapeType } from "./shape.ts";
 
 export const capabilities = [
   /** Create, change, pause, resume and delete endpoints. */
@@ -39,6 +39,10 @@ function flag(description: string) {
   return { kind: "boolean", nullable: true, optional: true, meta: { description } } as const satisfies Shape;
 }
 
+function highest<const S extends NumberShape>(shape: S, description: string) {
+  return { ...shape, nullable: true, optional: true, meta: { description } } as const;
+}
+
 /** A right that is left out, or null, takes nothing away. */
 export const rulesShape = {
   kind: "object",
@@ -58,33 +62,18 @@ export const rulesShape = {
       "Create and revoke keys that fetch from polled endpoints, where the visitor may see payloads too; true by default.",
     ),
     may_see_payloads: flag("See the bodies of events; true by default."),
-    max_endpoints: {
-      kind: "number",
-      whole: true,
-      min: 0,
-      max: 10_000,
-      nullable: true,
-      optional: true,
-      meta: {
-        description: "A visitor creates no endpoint when the tenant has so many; null: no such limit.",
-      },
-    },
-    max_concurrency: {
-      ...limitShape.fields.max_concurrency,
-      nullable: true,
-      optional: true,
-      meta: {
-        description: "The highest `max_concurrency` that a visitor may set; null: as high as the API allows.",
-      },
-    },
-    rate_per_second: {
-      ...limitShape.fields.rate_per_second,
-      nullable: true,
-      optional: true,
-      meta: {
-        description: "The highest `rate_per_second` that a visitor may set; null: as high as the API allows.",
-      },
-    },
+    max_endpoints: highest(
+      { kind: "number", whole: true, min: 0, max: 10_000 },
+      "A visitor creates no endpoint when the tenant has so many; null: no such limit.",
+    ),
+    max_concurrency: highest(
+      limitShape.fields.max_concurrency,
+      "The highest `max_concurrency` that a visitor may set; null: as high as the API allows.",
+    ),
+    rate_per_second: highest(
+      limitShape.fields.rate_per_second,
+      "The highest `rate_per_second` that a visitor may set; null: as high as the API allows.",
+    ),
   },
 } as const satisfies Shape;
 

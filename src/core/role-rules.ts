@@ -3,7 +3,7 @@
  * Entries have semicolons between, tenants commas; without tenants an entry is for all of them. The first entry that names
  * somebody applies. Pure.
  */
-import { rulesIn } from "./destination-bindings.ts";
+import { rulesOfEntries } from "./destination-bindings.ts";
 import { OPERATOR } from "./principal.ts";
 import { type Role, roles } from "./roles.ts";
 
@@ -25,7 +25,7 @@ const TENANT = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** The rules of `ACCESS_ROLES`, and what is wrong with the text, each fault to follow the variable's name. */
 export function roleRules(text: string): { rules: readonly RoleRule[]; faults: readonly string[] } {
-  const { rules, faults } = rulesIn(text, ruleOf);
+  const { rules, faults } = rulesOfEntries(text, ruleOf);
   const unreached = rules.flatMap(({ who }, i) => {
     const first = rules.slice(0, i).find((earlier) => covers(earlier.who, who));
     return first ? [`has ${textOf(who)} after ${textOf(first.who)}, which applies first`] : [];

@@ -276,10 +276,19 @@ export function afterHold(
 ): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
   if (until <= state.destinationState.heldUntil) return { state, events: [] };
   const start = destinationStateAt(state.destinationState, now);
-  const destinationState = { ...start, heldUntil: until, window: reopened(start.window) };
-  const { holding, events } = circuitChange(state, destinationState, now);
-  const after = { ...state, destinationState, holding };
-  return { state: withHistory(after, ["held"], now), events };
+  return withHold(state, { ...start, heldUntil: until }, "held", now);
+}
+
+/** The state with the beginning or the end of a hold, after which traffic restarts from one. */
+function withHold(
+  before: GateState,
+  held: DestinationState,
+  what: HistoryKind,
+  now: number,
+): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
+  const destinationState = { ...held, window: reopened(held.window) };
+  const { holding, events } = circuitChange(before, destinationState, now);
+  return { state: withHistory({ ...before, destinationState, holding }, [what], now), events };
 }
 
 /** Deliveries wait in D1 that this gate may not know of: drains are due as soon as they may be admitted. */
@@ -330,10 +339,9 @@ export function afterHoldCleared(
 ): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
   const start = destinationStateAt(before.destinationState, now);
   if (start.heldUntil <= now) return { state: before, events: [] };
-  const destinationState = { ...start, heldUntil: 0, window: reopened(start.window) };
-  const { holding, events } = circuitChange({ ...before, destinationState }, destinationState, now);
-  const after = withHistory({ ...before, destinationState, holding }, ["hold_cleared"], now);
-  return { state: scheduleDrain(after, now), events };
+  const cleared = { ...start, heldUntil: 0 };
+  const { state, events } = withHold({ ...before, destinationState: cleared }, cleared, "hold_cleared", now);
+  return { state: scheduleDrain(state, now), events };
 }
 
 function drainScheduleAfter(

@@ -30,7 +30,7 @@ export function sharesOf<T>(
   return new Map([...shares].flatMap(([db, share]) => (db ? [[db, share]] : [])));
 }
 
-/** What is read, or done, in each of the databases at once that the events or deliveries live in. */
+/** Works in all databases at once that the events or deliveries live in, each with its share of them. */
 export async function inShares<T extends number | Pick<DeliveryKey, "eventId">, R>(
   databases: Databases,
   items: readonly T[],

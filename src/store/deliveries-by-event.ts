@@ -9,7 +9,7 @@
 import { bundleOf, type DeliveryKey, deliveryName, eventAt } from "../core/bundle.ts";
 import type { Databases } from "./databases.ts";
 import { type StoredState, storedStatus } from "./delivery.ts";
-import { type DeliveryFilter, eventFilterOf, eventsOver, isRowWanted } from "./delivery-filter.ts";
+import { type DeliveryFilter, eventConditionsOf, eventsOver, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -66,7 +66,7 @@ async function pageIn(
     first: Math.max(1, bundleOf(range.first)),
     last: Math.min(bundleOf(range.last), before ? bundleOf(before.eventId) : Number.MAX_SAFE_INTEGER),
   };
-  const asked = eventFilterOf({ ...filter, tenant, tag });
+  const asked = eventConditionsOf({ ...filter, tenant, tag });
   const { bundles, rest } = await walkBack<BundleRow>(db, WALK, within, asked);
   const planned = bundles
     .flatMap((row) => plannedIn(row, { ...filter, tenant, tag }).reverse())

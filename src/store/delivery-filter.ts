@@ -30,8 +30,8 @@ import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
 import { bundles, deliveries } from "./tables.ts";
 import type { TimeRange } from "./time-ranges.ts";
 
-/** What is asked for of events. */
-export type EventFilter = Readonly<{
+/** Conditions on events. */
+export type EventConditions = Readonly<{
   tenant?: string | undefined;
   /** Patterns, as destinations have them; one has to match. */
   types?: readonly string[] | null | undefined;
@@ -41,7 +41,7 @@ export type EventFilter = Readonly<{
   accepted?: TimeRange | undefined;
 }>;
 
-export type DeliveryFilter = Omit<EventFilter, "types"> &
+export type DeliveryFilter = Omit<EventConditions, "types"> &
   Readonly<{
     destinationId?: string | undefined;
     /** A pattern of types. */
@@ -59,7 +59,7 @@ export type DeliveryFilter = Omit<EventFilter, "types"> &
   }>;
 
 /** The part of a filter of deliveries that is about their events. */
-export function eventFilterOf({ tenant, type, tag, channel, accepted }: DeliveryFilter): EventFilter {
+export function eventConditionsOf({ tenant, type, tag, channel, accepted }: DeliveryFilter): EventConditions {
   return { tenant, types: type === undefined ? undefined : [type], tag, channel, accepted };
 }
 
@@ -92,7 +92,7 @@ type FilteredEvent = Partial<Pick<EventDetails, "tenant" | "type" | "tags" | "ch
 
 /** The same for an event; details are left out where nothing is known of it. */
 export function isEventWanted(
-  { tenant, types, tag, channel, accepted: { since, until } = {} }: EventFilter,
+  { tenant, types, tag, channel, accepted: { since, until } = {} }: EventConditions,
   { acceptedAt, owner, ...event }: FilteredEvent,
 ): boolean {
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;

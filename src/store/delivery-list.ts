@@ -28,7 +28,7 @@ import { allOf, type Databases } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredState, storedStatus } from "./delivery.ts";
 import {
   type DeliveryFilter,
-  eventFilterOf,
+  eventConditionsOf,
   eventsOver,
   isEventWanted,
   isRowWanted,
@@ -239,7 +239,7 @@ async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byInde
       row: deliveryColumns,
       destination: destinationColumns,
     })
-    .from(byIndex ? walkOfRetries(walk) : walkOf(walk))
+    .from((byIndex ? walkOfFew : walkOf)("deliveries", walk))
     .leftJoin(
       deliveries,
       and(eq(deliveries.destinationId, walked.destinationId), eq(deliveries.eventId, walked.eventId)),
@@ -282,7 +282,7 @@ async function packedIn(
       header: isHeaderAsked ? bundles.header : sql<null>`NULL`,
       destination: destinationColumns,
     })
-    .from(byIndex ? walkOfPacksInFlight(walk) : walkOfPacks(walk))
+    .from((byIndex ? walkOfFew : walkOf)("packs", walk))
     .leftJoin(packs, and(eq(packs.destinationId, walked.destinationId), eq(packs.bundleId, walked.bundleId)))
     .leftJoin(bundles, eq(bundles.id, walked.bundleId))
     .leftJoin(destinations, eq(destinations.id, walked.destinationId))
@@ -312,7 +312,7 @@ function wantedIn(
 ): Stored[] {
   if (!pack) return [];
   const { before } = filter;
-  const asked = eventFilterOf({ ...filter, tag: undefined });
+  const asked = eventConditionsOf({ ...filter, tag: undefined });
   const isOfWantedEvent = ({ eventId }: DeliveryRow) =>
     isEventWanted(asked, {
       ...(header && detailsAt(header, indexOf(eventId))),
@@ -365,44 +365,47 @@ const sources: Readonly<Record<Table, Readonly<Partial<Record<StoredState, SQL>>
   },
   packs: { waiting: sql.raw(`${WAITING_PACKS} AND`) },
 };
-const anyState = { deliveries: sql`deliveries WHERE`, packs: sql`packs WHERE` };
-const keys = { deliveries: sql`event_id`, packs: sql`bundle_id` };
+/** The parts of the walks through each table: its ids by those of events, and the index that has few entries. */
+const walks = {
+  deliveries: {
+    any: sql`deliveries WHERE`,
+    key: sql`event_id`,
+    idOf: (event: number) => event,
+    few: RETRYING_ROWS,
+  },
+  packs: { any: sql`packs WHERE`, key: sql`bundle_id`, idOf: bundleOf, few: IN_FLIGHT_PACKS },
+};
 
 /** Whether the walk through rows finds only that state; else the state of each delivery has to be compared. */
 function leadsTo(state: StoredState | undefined): boolean {
   return state === undefined || sources.deliveries[state] !== undefined;
 }
 
-/** A table of `n` (the step), `destination` and `event`, which is null when the destination has no more. */
-function walkOf(walk: Walk): SQL {
-  const { before, range } = walk;
-  return steps("deliveries", walk, {
-    first: range?.first ?? 1,
-    end: Math.min(range?.last ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1) + 1,
-    before: before?.eventId,
-  });
+/**
+ * Ids from `first` to below `end`, and below `before` for the destination that the page before ended in. The bundle that it
+ * ended in comes again.
+ */
+function idsOf(table: Table, { before, range }: Walk) {
+  const { idOf } = walks[table];
+  return {
+    first: idOf(range?.first ?? 1),
+    end: Math.min(idOf(range?.last ?? Number.MAX_SAFE_INTEGER), Number.MAX_SAFE_INTEGER - 1) + 1,
+    before: before && idOf(before.eventId) + (table === "packs" ? 1 : 0),
+  };
 }
 
-/** The same through packs. `event` is the id of a bundle; the one that the page before ended in comes again. */
-function walkOfPacks(walk: Walk): SQL {
-  const { before, range } = walk;
-  return steps("packs", walk, {
-    first: bundleOf(range?.first ?? 0),
-    end: bundleOf(range?.last ?? Number.MAX_SAFE_INTEGER) + 1,
-    before: before && bundleOf(before.eventId) + 1,
-  });
-}
-
-/** Ids from `first` to below `end`, and below `before` for the destination that the page before ended in. */
-type Range = Readonly<{ first: number; end: number; before: number | undefined }>;
-
-function steps(table: Table, { state, destinations, before }: Walk, range: Range): SQL {
-  const source = (state && sources[table][state]) ?? anyState[table];
-  const key = keys[table];
-  const { first, end } = range;
+/**
+ * A table of `n` (the step), `destination` and `event`, which is null when the destination has no more. Through packs, `event`
+ * is the id of a bundle.
+ */
+function walkOf(table: Table, walk: Walk): SQL {
+  const { state, destinations, before } = walk;
+  const { any, key } = walks[table];
+  const source = (state && sources[table][state]) ?? any;
+  const { first, end, before: below = end } = idsOf(table, walk);
   const ids = destinations && JSON.stringify(destinations);
   const start = destinations?.[0] ?? before?.destinationId ?? AFTER_ALL;
-  const from = before?.destinationId === start ? Math.min(range.before ?? end, end) : end;
+  const from = before?.destinationId === start ? Math.min(below, end) : end;
   const next = ids
     ? sql`(${ids} ->> (walk.place + 1))`
     : sql`(SELECT max(destination_id) FROM ${source} destination_id < walk.destination)`;
@@ -422,39 +425,23 @@ function steps(table: Table, { state, destinations, before }: Walk, range: Range
 const AFTER_ALL = "~";
 
 /**
- * The same table for retries, by the index on their times, while that has few entries. It is not in the order of
- * destinations, so all of it is read and sorted; the limit has room for entries that came since they were counted.
+ * The same table for retries, or packs with deliveries in flight, by the index on their times, while that has few entries. It
+ * is not in the order of destinations, so all of it is read and sorted; the limit has room for entries that came since they
+ * were counted.
  */
-function walkOfRetries({ destinations, before, range }: Walk): SQL {
-  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
+function walkOfFew(table: Table, walk: Walk): SQL {
+  const { destinations, before } = walk;
+  const { key, few } = walks[table];
+  const ids = idsOf(table, walk);
   const isBefore = before
-    ? sql`(destination_id, event_id) < (${before.destinationId}, ${before.eventId})`
+    ? sql`(destination_id, ${key}) < (${before.destinationId}, ${ids.before})`
     : sql`true`;
-  return sorted(
-    sql.raw(RETRYING_ROWS),
-    keys.deliveries,
-    destinations,
-    sql`${isBefore} AND event_id BETWEEN ${first} AND ${last}`,
-  );
-}
-
-/** The same for packs with deliveries in flight. */
-function walkOfPacksInFlight({ destinations, before, range }: Walk): SQL {
-  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
-  const isBefore = before
-    ? sql`(destination_id, bundle_id) <= (${before.destinationId}, ${bundleOf(before.eventId)})`
-    : sql`true`;
-  const isInRange = sql`bundle_id BETWEEN ${bundleOf(first)} AND ${bundleOf(last)}`;
-  return sorted(sql.raw(IN_FLIGHT_PACKS), keys.packs, destinations, sql`${isBefore} AND ${isInRange}`);
-}
-
-function sorted(source: SQL, key: SQL, destinations: readonly string[] | undefined, isWanted: SQL): SQL {
   const isOwn = destinations
     ? sql`destination_id IN (SELECT value FROM json_each(${JSON.stringify(destinations)}))`
     : sql`true`;
   return sql`(SELECT row_number() OVER () AS n, destination_id AS destination, ${key} AS event FROM (
     SELECT destination_id, ${key} FROM (
-      SELECT destination_id, ${key} FROM ${source} LIMIT ${2 * RETRIES_SORTED})
-    WHERE ${isOwn} AND ${isWanted}
+      SELECT destination_id, ${key} FROM ${sql.raw(few)} LIMIT ${2 * RETRIES_SORTED})
+    WHERE ${isOwn} AND ${isBefore} AND ${key} >= ${ids.first} AND ${key} < ${ids.end}
     ORDER BY destination_id DESC, ${key} DESC LIMIT ${STEPS})) AS walk`;
 }

@@ -26,7 +26,7 @@ import {
 import { databaseNumberOf } from "../core/placement.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
-import { type EventFilter, isEventWanted, type Over, oldAmong } from "./delivery-filter.ts";
+import { type EventConditions, isEventWanted, type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type PartialList } from "./merge.ts";
 import { portioned } from "./sql.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";
@@ -58,7 +58,7 @@ const before = (bundle: number): EventPosition => lastEventOf(bundle - 1);
 const START: EventPosition = Number.MAX_SAFE_INTEGER;
 const END: EventPosition = 0;
 
-export type ListedEventFilter = EventFilter &
+export type ListedEventFilter = EventConditions &
   Readonly<{
     /** Events that are old by it are left out. */
     over: Over;
@@ -198,7 +198,7 @@ export async function walkBack<Row extends Readonly<{ id: number; acceptedAt: nu
   db: D1Database,
   { walked, tagged, most }: BackwardWalk,
   { first, last }: IdRange,
-  { tenant, types, tag }: EventFilter,
+  { tenant, types, tag }: EventConditions,
   ...further: readonly string[]
 ): Promise<WalkedBack<Row>> {
   const isTagged = tag !== undefined && tenant !== undefined;

@@ -26,7 +26,7 @@ import { type Databases, select } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
 import {
   type DeliveryFilter,
-  eventFilterOf,
+  eventConditionsOf,
   hasEnded,
   isEventWanted,
   type Over,
@@ -304,7 +304,7 @@ export type Planned = DeliveryKey & Times & Readonly<{ ttlSeconds: number | unde
 export function plannedIn(row: BundleRow, { destinationId: only, ...filter }: DeliveryFilter): Planned[] {
   const { id, acceptedAt, deliverAt } = row;
   const header: StoredHeader = JSON.parse(row.header);
-  const asked = eventFilterOf(filter);
+  const asked = eventConditionsOf(filter);
   const all = Object.entries(JSON.parse(row.plan) as Plan).filter(
     ([destination]) => only === undefined || destination === only,
   );

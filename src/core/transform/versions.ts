@@ -9,7 +9,7 @@ import { readAs, type Shape, type ShapeType } from "../shape.ts";
 import type { Transformed } from "./result.ts";
 import { templateShape } from "./template.ts";
 
-/** Of everything that counts for the events that come after it was saved. */
+/** The fields that say for which events a saved version counts. */
 export const savedFields = {
   /** The last bundle of the first database when it was saved: later events are for it. -1: all are. */
   after: { kind: "number", whole: true },
