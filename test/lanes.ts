@@ -8,15 +8,16 @@
  * | `test/sharded/*.test.ts`                    | three databases      | workerd, three databases   | test |
  * | `*.deep.node.test.ts`                       | deep                 | Node                       | deep |
  * | `*.deep.test.ts`                            | deep workers         | workerd, one database      | deep |
- * | (some of those again)                       | deep three databases | workerd, three databases   | deep |
+ * | (some of those)                             | deep three databases | workerd, three databases   | deep |
  * | `test/scenario/*.test.ts`                   | deep scenario        | Node, and a whole stack    | deep |
  * | (some of those)                             | deep scenario alone  | Node, and a whole stack    | deep |
  * | `test/browser/*.test.ts`                    | (its own config)     | Node, and a browser        | browser |
  *
  * `npm run test:unit` is the unit lane, `npm test` is unit and test, `npm run test:deep` is deep, and
- * `npm run test:browser` is browser. Deep is what takes more than about ten seconds: every call failing in turn, long
- * property tests, simulations of hours, and whatever starts and kills whole stacks. A project belongs to the deep
- * lane when its name begins with "deep"; `test/lanes.node.test.ts` checks that no file is left out.
+ * `npm run test:browser` is browser. `npm run test:all` is, in one run, what needs neither a stack nor a browser. Deep is what takes
+ * more than about ten seconds: every call failing in turn, long property tests, simulations of hours, and whatever starts and kills
+ * whole stacks. A project belongs to the deep lane when its name begins with "deep"; `test/lanes.node.test.ts` checks that no file is
+ * left out.
  */
 type Globs = Readonly<{ include: readonly string[]; exclude?: readonly string[] }>;
 
@@ -25,6 +26,12 @@ const deep = ["test/**/*.deep.test.ts", "{test,bench}/**/*.deep.node.test.ts"];
 const deepInNode = ["{test,bench}/**/*.deep.node.test.ts"];
 const sharded = ["test/sharded/**/*.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
+/** Where a position in one database could pass what another has: nothing happens with one database that does not happen here. */
+const severalDatabases = [
+  "test/delivery/every-fault/sending-again.deep.test.ts",
+  "test/features/polling/polling-model.deep.test.ts",
+  "test/ingest/pinned-tenants.deep.test.ts",
+];
 /** What they see depends on how soon the stack gets to it: beside another stack they would see its time too. */
 const alone = ["test/scenario/verify.test.ts", "test/scenario/cost.test.ts"];
 export const browser = ["test/browser/**/*.test.ts"];
@@ -40,15 +47,8 @@ export const projects = {
     include: [...sharded, "test/delivery/drain.test.ts", "test/store/event-list.test.ts"],
   },
   deep: { include: deepInNode },
-  "deep workers": { include: ["test/**/*.deep.test.ts"] },
-  // And where a position in one could pass what another has.
-  "deep three databases": {
-    include: [
-      "test/delivery/every-fault/sending-again.deep.test.ts",
-      "test/features/polling/polling-model.deep.test.ts",
-      "test/ingest/pinned-tenants.deep.test.ts",
-    ],
-  },
+  "deep workers": { include: ["test/**/*.deep.test.ts"], exclude: severalDatabases },
+  "deep three databases": { include: severalDatabases },
   "deep scenario": { include: scenarios, exclude: [...inNode, ...alone] },
   "deep scenario alone": { include: alone },
 } as const satisfies Readonly<Record<string, Globs>>;
@@ -71,11 +71,11 @@ export const longest: readonly string[] = [
   "test/receivers/mutants.deep.node.test.ts",
   "test/http/fuzz.deep.test.ts",
   "test/routes/strangers.deep.test.ts",
+  "test/delivery/every-fault/crash.deep.test.ts",
+  "test/delivery/every-fault/after.deep.test.ts",
+  "test/delivery/every-fault/before.deep.test.ts",
   "test/delivery/every-fault/sending-again.deep.test.ts",
   "test/features/notices/storm.deep.node.test.ts",
-  "test/delivery/every-fault/requeueing.deep.test.ts",
-  "test/delivery/every-fault/waiting.deep.test.ts",
-  "test/delivery/every-fault/erasing.deep.test.ts",
   "test/delivery/delivery-model.deep.test.ts",
   "test/receivers/receivers.deep.node.test.ts",
   "test/features/strangers.deep.test.ts",

@@ -3,6 +3,7 @@
  *
  * What passing tests print is not shown: `npm test -- --silent=false` shows it.
  */
+import { randomInt } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -18,15 +19,20 @@ process.env.WRANGLER_LOG ??= "error";
 // collection, and the main thread for the other to sweep what the last collection has left, a run never ends.
 process.env.MINIFLARE_WORKERD_V8_FLAGS ??= "--single-threaded";
 
+// A test has a customer's function that never answers: the runtime prints that it has ended it. A test that hangs by itself fails.
+const HUNG = /^uncaught exception; .* detected that your Worker's code had hung/;
+const write = process.stdout.write.bind(process.stdout) as (...args: unknown[]) => boolean;
+process.stdout.write = (...args: unknown[]) => HUNG.test(String(args[0])) || write(...args);
+
 const root = new URL("..", import.meta.url).pathname;
 const migrations = await readD1Migrations(`${root}migrations`);
-const setupFiles = ["shallow-prototypes", "migrations", "no-leaks", "no-timeouts"].map(
+const setupFiles = ["shallow-prototypes", "migrations", "no-leaks", "no-timeouts", "effort"].map(
   (name) => `test/support/${name}.ts`,
 );
 const threeDatabases = ["DB_1", "DB_2"];
 
 /**
- * What src imports of others. Bundled once, because every file of tests loads it again, module by module: unbundled, that
+ * What src and the tests' set-up import of others. Bundled once, because every file of tests loads it again, module by module: unbundled, that
  * takes a third of a file's set-up. What is missing here only loads more slowly.
  */
 const DEPENDENCIES = [
@@ -34,6 +40,7 @@ const DEPENDENCIES = [
   "drizzle-orm",
   "drizzle-orm/d1",
   "drizzle-orm/sqlite-core",
+  "fast-check",
   "hono",
   "hono/cookie",
   "hono/csrf",
@@ -51,6 +58,17 @@ const DEPENDENCIES = [
   "yaml",
   "zod",
 ];
+
+/** What NIGHTLY_SEED says; 0 in CI. Whoever reads of a failure needs it to repeat the run. */
+function nightlySeed(): number {
+  const { NIGHTLY_SEED } = process.env;
+  if (NIGHTLY_SEED === undefined) return 0;
+  const seed = NIGHTLY_SEED === "random" ? randomInt(1, 2 ** 31) : Number(NIGHTLY_SEED);
+  if (!Number.isSafeInteger(seed) || seed < 1)
+    throw new Error(`NIGHTLY_SEED is ${NIGHTLY_SEED}; expected a number or "random"`);
+  console.log(`NIGHTLY_SEED=${seed} repeats this run.`);
+  return seed;
+}
 
 /** Inside workerd, with databases beyond the first. */
 function workerd(d1Databases: string[] = []) {
@@ -127,7 +145,7 @@ function nodeProject(
       sequence: { groupOrder: group },
       // Reading the modules anew for each file takes longer than most files' tests.
       isolate,
-      setupFiles: isolate ? [] : ["test/support/real-time.ts"],
+      setupFiles: ["test/support/effort.ts", ...(isolate ? [] : ["test/support/real-time.ts"])],
     },
   };
 }
@@ -156,6 +174,7 @@ export default defineConfig({
   root,
   test: {
     sequence: { sequencer: LongestFirst },
+    provide: { nightlySeed: nightlySeed() },
     reporters: process.env.GITHUB_ACTIONS ? ["default", "github-actions"] : ["default"],
     silent: "passed-only",
     slowTestThreshold: 5_000,

@@ -16,6 +16,7 @@ import { skipHeld } from "../../src/store/lines.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { accept } from "../support/accept.ts";
 import { rowsOfAll } from "../support/databases.ts";
+import { propertySeed, runs } from "../support/effort.ts";
 import { faultyRuntime, nth } from "../support/faulty-runtime.ts";
 import { heal, platformOf } from "../support/platform.ts";
 import { logRequests } from "../support/request-log.ts";
@@ -30,7 +31,7 @@ import {
   urlOf,
 } from "../support/world.ts";
 
-const RUNS = 12;
+const RUNS = runs(6, 40);
 const STEPS = 25;
 const MINUTE = 60_000;
 
@@ -306,7 +307,7 @@ test("first successes of a key are in the order of acceptance, whatever happens,
       for (const events of replays.flatMap((one) => [...one.values()])) replayed += events.length;
     },
   );
-  await fc.assert(property, { numRuns: RUNS, seed: 11 });
+  await fc.assert(property, { numRuns: RUNS, seed: propertySeed(11) });
   expect(ordered).toBeGreaterThan(RUNS * 10);
   expect(replayed).toBeGreaterThan(RUNS);
 });

@@ -7,11 +7,12 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
+import { runs } from "../support/effort.ts";
 import { everythingStored, operations, thingsOf } from "../support/operations.ts";
 import { type Crooked, crookedRequest } from "../support/requests.ts";
 import { responseFaults } from "../support/response-check.ts";
 
-const RUNS = 40;
+const RUNS = runs(12, 100);
 
 const fetch = async () => new Response(null, { status: 204 });
 const { call } = testApi({ authenticate: async () => ({ scopes }), services: { gates: env.GATES, fetch } });

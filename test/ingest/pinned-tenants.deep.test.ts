@@ -10,12 +10,13 @@ import { seededRandom } from "../../src/core/seeded-random.ts";
 import type { Services } from "../../src/services.ts";
 import { accept, acceptEach, type GivenEvent } from "../support/accept.ts";
 import { rowsOfAll } from "../support/databases.ts";
+import { propertySeed, runs } from "../support/effort.ts";
 import { faultyRuntime, nth } from "../support/faulty-runtime.ts";
 import { heal, platformOf } from "../support/platform.ts";
 import { logRequests } from "../support/request-log.ts";
 import { newDestination, newGates, newWorld, TENANT } from "../support/world.ts";
 
-const RUNS = 15;
+const RUNS = runs(6, 50);
 const STEPS = 25;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -244,6 +245,6 @@ test("a tenant's events are in line from the moment that a destination orders th
       expect(await rowsOfAll("SELECT * FROM lines")).toEqual([]);
     },
   );
-  await fc.assert(property, { numRuns: RUNS, seed: 5 });
+  await fc.assert(property, { numRuns: RUNS, seed: propertySeed(5) });
   expect(inLine).toBeGreaterThan(RUNS * 5);
 });

@@ -1,22 +1,36 @@
 /**
  * The larger bounds of the model checker, and that it finds what is broken; figures.md and counter-examples.txt have its
- * results.
+ * results. CI leaves the largest worlds, a third of the time, to the night: no world that is broken on purpose is among them.
  */
 import { expect, test } from "vitest";
+import { isNightly } from "../support/effort.ts";
 import { groups } from "./groups.ts";
-import { counterExamples, counterExampleText, figuresText, lineOf } from "./report.ts";
+import { type Checked, counterExamples, counterExampleText, figuresText, lineOf } from "./report.ts";
 
-const deep = groups.flatMap((group) => group.deep.map((one) => [one.name, one] as const));
-const broken = groups.flatMap((group) => group.broken.map((one) => [one.name, one] as const));
+const MOST_STATES_IN_CI = 100_000;
 
-test.each(deep)("every promise is kept in every state: %s", async (_, one) => {
+/** As figures.md has them. */
+function statesOf({ name }: Checked): number {
+  const [, states = ""] =
+    figuresText()
+      .split(`\n| ${name} | `)[1]
+      ?.match(/^([\d,]+) \|/) ?? [];
+  return Number(states.replaceAll(",", ""));
+}
+
+const all = groups.flatMap((group) => group.deep);
+const deep = all.filter((one) => isNightly || statesOf(one) <= MOST_STATES_IN_CI);
+const broken = groups.flatMap((group) => group.broken);
+const named = (checked: readonly Checked[]) => checked.map((one) => [one.name, one] as const);
+
+test.each(named(deep))("every promise is kept in every state: %s", async (_, one) => {
   const result = await one.check();
   expect(result.counterExample).toBeUndefined();
   expect(figuresText()).toContain(lineOf(one, result));
 });
 
 test.each(
-  broken,
+  named(broken),
 )("the checker finds a counter-example, which counter-examples.txt has: %s", async (_, one) => {
   const text = counterExampleText(one, await one.check());
   expect(counterExamples()).toContain(`\n${text}\n`);

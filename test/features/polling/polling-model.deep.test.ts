@@ -14,12 +14,13 @@ import { commitPoll, pollDestination } from "../../../src/features/polling/servi
 import { eventNumber } from "../../../src/ids.ts";
 import { accept } from "../../support/accept.ts";
 import { rowsOfAll } from "../../support/databases.ts";
+import { propertySeed, runs } from "../../support/effort.ts";
 import { faultyRuntime, nth } from "../../support/faulty-runtime.ts";
 import { heal, platformOf } from "../../support/platform.ts";
 import { requeueOne } from "../../support/requeue.ts";
 import { gateOf, newDestination, newGates, newWorld, TENANT } from "../../support/world.ts";
 
-const RUNS = 10;
+const RUNS = runs(5, 40);
 const STEPS = 30;
 const MINUTE = 60_000;
 const ID = "dst_polled";
@@ -202,6 +203,6 @@ test("every consumer gets every event, whatever happens", async () => {
       events += all.length;
     },
   );
-  await fc.assert(property, { numRuns: RUNS, seed: 7 });
+  await fc.assert(property, { numRuns: RUNS, seed: propertySeed(7) });
   expect(events).toBeGreaterThan(RUNS * 10);
 });
