@@ -247,7 +247,8 @@ function servicesOver(services: Services, behind: Promise<unknown>[], call: Call
   return {
     ...services,
     db: interceptedD1(services.db, over("D1", "d1")),
-    further: (services.further ?? []).map((db, i) => interceptedD1(db, over(`D1 ${i + 1}`, "d1"))),
+    // Under the same names: what fails is a call, whichever database it goes to.
+    further: (services.further ?? []).map((db) => interceptedD1(db, over("D1", "d1"))),
     deliveries: interceptedQueue(services.deliveries, over("deliveries", "queue")),
     drains: interceptedQueue(services.drains, over("drains", "queue")),
     upkeep: interceptedQueue(services.upkeep, over("upkeep", "queue")),

@@ -1,15 +1,17 @@
 /**
  * Chooses which calls of which scenarios fail, and how. Each call that a handler makes fails in every way, at different
- * places of different scenarios; of calls that are made often, a sample fails.
+ * places of different scenarios; of calls that are made often, a sample fails. In CI that covers each call with each fault, once, and
+ * each scenario with some faults; at night nearly each call of each scenario with each fault.
  */
 import { seededRandom } from "../../../src/core/seeded-random.ts";
+import { runs } from "../effort.ts";
 import { type Fault, faults } from "../faulty-runtime.ts";
 
 /** In one scenario, the nth call of that name fails, counted from 1. */
 export type ChosenFault = Readonly<{ scenario: number; call: string; nth: number; fault: Fault }>;
 
-/** At most so many calls of one name are chosen: twice for each fault. */
-const MAX_PER_NAME = 2 * faults.length;
+/** At most so many calls of one name are chosen, for each fault. */
+const MAX_PER_FAULT = runs(1, 4);
 
 /** @param callsByScenario the calls of each scenario, in order */
 export function chooseFaults(callsByScenario: readonly (readonly string[])[]): ChosenFault[] {
@@ -18,7 +20,7 @@ export function chooseFaults(callsByScenario: readonly (readonly string[])[]): C
     numbered(calls).map((site) => ({ scenario, ...site })),
   );
   return [...Map.groupBy(sites, ({ call }) => call).values()].flatMap((same, turn) => {
-    const sample = sampled(same, random);
+    const sample = sampled(same, turn, random);
     return Array.from({ length: Math.max(sample.length, faults.length) }, (_, i) => {
       const site = sample[i % sample.length];
       const fault = faults[(i + turn) % faults.length];
@@ -28,8 +30,12 @@ export function chooseFaults(callsByScenario: readonly (readonly string[])[]): C
   });
 }
 
-/** The first of each scenario, so that none is left out, then random ones. */
-function sampled<T extends Readonly<{ scenario: number }>>(same: readonly T[], random: () => number): T[] {
+/** The first of each scenario, beginning with another one at each turn so that none is left out, then random ones. */
+function sampled<T extends Readonly<{ scenario: number }>>(
+  same: readonly T[],
+  turn: number,
+  random: () => number,
+): T[] {
   const firsts = [...Map.groupBy(same, ({ scenario }) => scenario).values()].flatMap((own) =>
     own.slice(0, 1),
   );
@@ -38,7 +44,11 @@ function sampled<T extends Readonly<{ scenario: number }>>(same: readonly T[], r
     .map((site) => ({ site, at: random() }))
     .sort((a, b) => a.at - b.at)
     .map(({ site }) => site);
-  return [...firsts, ...others].slice(0, MAX_PER_NAME);
+  const begin = turn % firsts.length;
+  return [...firsts.slice(begin), ...firsts.slice(0, begin), ...others].slice(
+    0,
+    MAX_PER_FAULT * faults.length,
+  );
 }
 
 function numbered(calls: readonly string[]): Readonly<{ call: string; nth: number }>[] {

@@ -1,5 +1,0 @@
-/** Every call failing in every way: see support/faults/every-fault.ts. */
-import { failEveryCall } from "../../support/faults/every-fault.ts";
-import { requeueingScenarios } from "../../support/faults/jobs.ts";
-
-failEveryCall(requeueingScenarios);
