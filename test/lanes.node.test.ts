@@ -48,12 +48,13 @@ test("the scripts run the projects of their lanes", () => {
   expect(scripts[lanes.unit.script]).toBe(`${run} --project pure --maxWorkers 100%`);
   expect(scripts[lanes.test.script]).toBe(`${run} --project '!deep*' --maxWorkers 100%`);
   expect(scripts[lanes.deep.script]).toBe(`${run} --project 'deep*'`);
+  expect(scripts["test:all"]).toBe(`${run} --project '!deep scenario*' --maxWorkers 100%`);
   expect(scripts["test:browser"]).toBe("vitest run --config test/browser/vitest.config.ts");
 });
 
 test("no test has a time limit of its own, which a busy machine would exceed", () => {
   const limited = files.filter((file) =>
-    /^\s*\}, \d[\d_]{4,}\);$/m.test(readFileSync(`${root}${file}`, "utf8")),
+    /^\s*\},\s+(\d[\d_]{4,}|[A-Z_]*TIMEOUT[A-Z_]*),?\s*\);$/m.test(readFileSync(`${root}${file}`, "utf8")),
   );
   expect(limited).toEqual([]);
 });

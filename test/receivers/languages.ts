@@ -95,7 +95,8 @@ const node: Language = {
 
 const TABLE = "CREATE TABLE received (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID";
 
-const workers: Language = {
+/** It starts a runtime each time. */
+export const workers: Language = {
   name: "Workers",
   file: "workers/receiver.mjs",
   lacks: async () => undefined,
