@@ -1,0 +1,272 @@
+import { describe, expect, it } from "vitest";
+import type { GivenBlock } from "../../src/core/group/deal.ts";
+import {
+  afterShare,
+  afterShareEnd,
+  type Membership,
+  needsOf,
+  noMembership,
+  withAnswer,
+  withinBlock,
+  withoutBlock,
+} from "../../src/core/group/member.ts";
+
+const NOW = 1_000_000;
+const refusal = { why: "rate", until: NOW + 60_000, quietUntil: NOW + 2_000 } as const;
+
+/** Of five slots and ten sends, one every 20 ms. */
+const given: GivenBlock = {
+  id: "a",
+  slots: 5,
+  sends: 10,
+  firstAt: NOW,
+  everyMs: 20,
+  slackMs: 100,
+  useBy: NOW + 1_000,
+  leasesEndBy: NOW + 6_000,
+};
+type Block = Membership["blocks"][number];
+const block = (part: Partial<Block> = {}): Block => ({ ...given, taken: 0, peak: 0, succeeded: 0, ...part });
+const having = (...blocks: readonly Block[]): Membership => ({ blocks, refusal: null });
+const share = (slots: number, part = {}) => ({ share: { block: "a", slots, from: 0, sends: 4, ...part } });
+
+const reservation = { sends: 20, firstAt: NOW - 50, everyMs: 10, slackMs: 200, tat: NOW + 150 };
+const room = { slots: 8, reservation, probe: false };
+const LEASE_MS = 5_000;
+
+describe("a member takes the group's answer", () => {
+  it("and is as before without one", () => {
+    expect(withAnswer(having(block()), undefined, NOW)).toEqual(having(block()));
+  });
+
+  it("remembering a refusal beside the blocks that it has", () => {
+    const answer = { kind: "refused", refusal } as const;
+    expect(withAnswer(having(block()), answer, NOW)).toEqual({ blocks: [block()], refusal });
+  });
+
+  it("adding a block of which nothing is used, and forgetting the refusal", () => {
+    const other = block({ id: "b" });
+    const after = withAnswer({ blocks: [other], refusal }, { kind: "block", block: given }, NOW);
+    expect(after).toEqual(having(other, block()));
+  });
+
+  it("once, although a repeated call brings the block again", () => {
+    const used = block({ taken: 3 });
+    const after = withAnswer({ blocks: [used], refusal }, { kind: "block", block: given }, NOW);
+    expect(after).toEqual(having(used));
+  });
+
+  it.each([
+    [given.useBy - 1, 1],
+    [given.useBy, 0],
+  ])("unless it comes too late: at %i it has %i blocks", (now, blocks) => {
+    const after = withAnswer({ blocks: [], refusal }, { kind: "block", block: given }, now);
+    expect(after.blocks).toHaveLength(blocks);
+    expect(after.refusal).toBeNull();
+  });
+});
+
+describe("a member gives a block back", () => {
+  it("of which nothing was used, and keeps the others", () => {
+    expect(withoutBlock(having(block(), block({ id: "b" })), "a")).toEqual(having(block({ id: "b" })));
+  });
+
+  it.each([{ taken: 1 }, { peak: 1 }])("but not one of which something was: %j", (used) => {
+    expect(withoutBlock(having(block(used)), "a")).toBeUndefined();
+  });
+});
+
+describe("a member grants from a block", () => {
+  const within = (blocks: readonly Block[], leases: Parameters<typeof withinBlock>[1] = [], now = NOW) =>
+    withinBlock(having(...blocks), leases, room, LEASE_MS, now);
+
+  it("no more than the block and the gate's own capacity have, at the slower pace of the two", () => {
+    expect(within([block()])).toEqual({
+      block: "a",
+      capacity: {
+        slots: 5,
+        probe: false,
+        // Its own ten later sends are left: 150 - 10 × 10 ms. The block's ten end 200 ms from now.
+        reservation: { sends: 10, firstAt: NOW, everyMs: 20, slackMs: 100, tat: NOW + 200 },
+      },
+    });
+  });
+
+  it("no more than the gate's own capacity where that is less", () => {
+    const own = { sends: 2, firstAt: NOW + 500, everyMs: 30, slackMs: 0, tat: NOW + 900 };
+    const narrow = { slots: 1, reservation: own, probe: true };
+    expect(withinBlock(having(block()), [], narrow, LEASE_MS, NOW)?.capacity).toEqual({
+      slots: 1,
+      probe: true,
+      reservation: own,
+    });
+  });
+
+  it("what earlier leases have left, from the place where their sends end", () => {
+    const left = within([block({ taken: 6 })], [share(2), { share: { ...share(9).share, block: "b" } }, {}]);
+    expect(left?.capacity.slots).toBe(3);
+    expect(left?.capacity.reservation).toMatchObject({ sends: 4, firstAt: NOW + 120, tat: NOW + 200 });
+  });
+
+  it.each([
+    ["its time is over", { useBy: NOW }, []],
+    ["the lease would outlast it", { leasesEndBy: NOW + LEASE_MS - 1 }, []],
+    ["all sends are taken", { taken: 10 }, []],
+    ["all slots are in use", {}, [share(5)]],
+  ] as const)("unless %s: then from the next one", (_, part, leases) => {
+    expect(within([block(part)], leases)).toBeUndefined();
+    expect(within([block(part), block({ id: "b" })], leases)?.block).toBe("b");
+  });
+
+  it("up to the last moment that the block allows", () => {
+    expect(
+      within([block({ useBy: NOW + 1, leasesEndBy: NOW + LEASE_MS, taken: 9 })], [share(4)]),
+    ).toBeDefined();
+  });
+});
+
+describe("a member asks its group", () => {
+  const needs = (blocks: readonly Block[], leases: Parameters<typeof needsOf>[1] = [], capacity = room) =>
+    needsOf(having(...blocks), leases, capacity, { leaseMs: LEASE_MS, connections: 6 }, NOW);
+
+  it("for what it has room and connections for", () => {
+    expect(needs([]).needs).toEqual({ slots: 6, sends: 20, leaseMs: LEASE_MS, ends: [], succeeded: 0 });
+    expect(needs([], [], { ...room, slots: 3 }).needs.slots).toBe(3);
+    expect(needs([], [], { ...room, reservation: { ...reservation, sends: 2 } }).needs.slots).toBe(2);
+  });
+
+  it("for one attempt where a probe is all that it may make, however busy it was", () => {
+    const { slots, sends } = needs([block({ taken: 40, peak: 8 })], [], { ...room, probe: true }).needs;
+    expect([slots, sends]).toEqual([1, 1]);
+  });
+
+  it("for twice what it used of late, within its room and a thousand sends", () => {
+    const busy = [block({ taken: 15, peak: 2 }), block({ id: "b", taken: 5, peak: 2, useBy: NOW - 999 })];
+    const little = { ...room, reservation: { ...reservation, sends: 1 } };
+    expect(needs(busy, [], little).needs).toMatchObject({ slots: 8, sends: 40 });
+    expect(needs([block({ taken: 501, peak: 3 })], [], little).needs).toMatchObject({
+      slots: 6,
+      sends: 1_000,
+    });
+  });
+
+  it.each([{ useBy: NOW - 1_000 }, { leasesEndBy: NOW }])("not for what it used before: %j", (part) => {
+    expect(needs([block({ taken: 40, peak: 8, ...part })]).needs).toMatchObject({ slots: 6, sends: 20 });
+  });
+
+  it("and reports blocks that are over, with what succeeded in them", () => {
+    const over = block({ useBy: NOW, taken: 7, succeeded: 4 });
+    const live = block({ id: "b", useBy: NOW + 1, succeeded: 2 });
+    const { membership, needs: asked } = needs([over, live]);
+    expect(asked).toMatchObject({ ends: [{ block: "a", slots: 0, unused: 3 }], succeeded: 4 });
+    expect(membership.blocks).toEqual([live]);
+  });
+
+  it("and gives back the idle slots of a block whose leases are still running", () => {
+    const { membership, needs: asked } = needs([block({ useBy: NOW, taken: 7, succeeded: 4 })], [share(2)]);
+    expect(asked).toMatchObject({ ends: [{ block: "a", slots: 2, unused: 0 }], succeeded: 0 });
+    expect(membership.blocks).toMatchObject([{ id: "a", slots: 2 }]);
+  });
+
+  it.each([
+    ["its time is not over", block({ useBy: NOW + 1 }), [share(2)]],
+    ["all of them are in use", block({ useBy: NOW }), [share(5)]],
+  ])("but not where %s", (_, one, leases) => {
+    const { membership, needs: asked } = needs([one], leases);
+    expect(asked.ends).toEqual([]);
+    expect(membership.blocks).toEqual([one]);
+  });
+
+  it("and forgets a block a minute after its last lease, whatever runs in it", () => {
+    const at = (leasesEndBy: number) =>
+      needs([block({ useBy: NOW, leasesEndBy })], [share(5)]).membership.blocks.length;
+    expect(at(NOW - 60_000)).toBe(0);
+    expect(at(NOW - 59_999)).toBe(1);
+  });
+});
+
+describe("a lease has its part of a block", () => {
+  it("from the place where the last one's ends, and the block remembers the most slots at once", () => {
+    const before = having(block({ taken: 3, peak: 2 }), block({ id: "b" }));
+    const { membership, share: part } = afterShare(before, "a", { slots: 2, sends: 4 }, [share(1)]);
+    expect(part).toEqual({ block: "a", slots: 2, from: 3, sends: 4 });
+    expect(membership).toEqual(having(block({ taken: 7, peak: 3 }), block({ id: "b" })));
+  });
+
+  it("without lowering the most slots that there were", () => {
+    const { membership } = afterShare(having(block({ peak: 4 })), "a", { slots: 2, sends: 1 }, []);
+    expect(membership.blocks).toMatchObject([{ peak: 4 }]);
+  });
+});
+
+describe("a lease that ends", () => {
+  const end = (
+    blocks: readonly Block[],
+    part = {},
+    { started = 4, succeeded = 0, leases = [] as Parameters<typeof afterShareEnd>[3] } = {},
+  ) => afterShareEnd(having(...blocks), share(2, part), { started, succeeded }, leases, NOW);
+
+  it("without a part of a block changes nothing", () => {
+    const before = having(block({ wanted: true, taken: 1 }));
+    const outcome = { started: 1, succeeded: 1 };
+    expect(afterShareEnd(before, {}, outcome, [], NOW)).toEqual({
+      membership: before,
+      ends: [],
+      succeeded: 0,
+    });
+  });
+
+  it("gives back the sends that it has not made, if it was the last to take some", () => {
+    expect(end([block({ taken: 4 })], {}, { started: 1 }).membership).toEqual(having(block({ taken: 1 })));
+    expect(end([block({ taken: 9 })], {}, { started: 1 }).membership).toEqual(having(block({ taken: 9 })));
+    expect(end([block({ taken: 9 })], { from: 5 }, { started: 9 }).membership).toEqual(
+      having(block({ taken: 9 })),
+    );
+  });
+
+  it("adds what has succeeded to its block, and to no other", () => {
+    const before = [block({ taken: 4, succeeded: 1 }), block({ id: "b", succeeded: 5 })];
+    const { membership, ...back } = end(before, {}, { succeeded: 3 });
+    expect(membership.blocks).toMatchObject([{ succeeded: 4 }, { succeeded: 5 }]);
+    expect(back).toEqual({ ends: [], succeeded: 0 });
+  });
+
+  it("ends a block that the group wants back and nothing uses any more, with the report of what succeeded", () => {
+    const { membership, ...back } = end(
+      [block({ wanted: true, taken: 4, succeeded: 2 })],
+      {},
+      { succeeded: 3 },
+    );
+    expect(membership).toEqual(having());
+    expect(back).toEqual({ ends: [{ block: "a", slots: 0, unused: 6 }], succeeded: 5 });
+  });
+
+  it.each([
+    ["the group does not want", block({ taken: 4 }), { started: 4 }],
+    ["of which no send was made", block({ taken: 4, wanted: true }), { started: 0 }],
+  ])("keeps a block that %s", (_, one, outcome) => {
+    expect(end([one], {}, outcome).ends).toEqual([]);
+  });
+
+  it("ends a probe's block even if the probe was not made", () => {
+    expect(end([block({ taken: 4, wanted: true, probe: true })], {}, { started: 0 }).ends).toHaveLength(1);
+  });
+
+  it.each([
+    [5, 2, [{ block: "a", slots: 2, unused: 0 }]],
+    [4, 2, [{ block: "a", slots: 2, unused: 0 }]],
+    [3, 2, []],
+  ])("gives back idle slots once half are: of %i with %i in use", (slots, used, ends) => {
+    const after = end([block({ wanted: true, taken: 4, slots })], {}, { leases: [share(used)] });
+    expect(after.ends).toEqual(ends);
+    expect(after.membership.blocks).toMatchObject([{ slots: ends.length > 0 ? used : slots }]);
+  });
+
+  it("gives back no slots of a block that the group does not want", () => {
+    expect(end([block({ taken: 4 })], {}, { leases: [share(1)] }).ends).toEqual([]);
+  });
+});
+
+it("a member knows of no block, and of no refusal, at first", () => {
+  expect(noMembership).toEqual({ blocks: [], refusal: null });
+});
