@@ -92,6 +92,12 @@ describe("a member grants from a block", () => {
     });
   });
 
+  it("so that its own later sends come no sooner than its own rate lets them", () => {
+    const later = { ...room, reservation: { ...reservation, tat: NOW + 600 } };
+    const within = withinBlock(having(block()), [], later, LEASE_MS, NOW);
+    expect(within?.capacity.reservation).toMatchObject({ sends: 10, tat: NOW + 500 });
+  });
+
   it("no more than the gate's own capacity where that is less", () => {
     const own = { sends: 2, firstAt: NOW + 500, everyMs: 30, slackMs: 0, tat: NOW + 900 };
     const narrow = { slots: 1, reservation: own, probe: true };
@@ -191,6 +197,11 @@ describe("a lease has its part of a block", () => {
     const { membership, share: part } = afterShare(before, "a", { slots: 2, sends: 4 }, [share(1)]);
     expect(part).toEqual({ block: "a", slots: 2, from: 3, sends: 4 });
     expect(membership).toEqual(having(block({ taken: 7, peak: 3 }), block({ id: "b" })));
+  });
+
+  it("from the first place where the block is not known any more", () => {
+    const { membership, share: part } = afterShare(having(), "a", { slots: 2, sends: 4 }, []);
+    expect([membership, part.from]).toEqual([having(), 0]);
   });
 
   it("without lowering the most slots that there were", () => {

@@ -292,13 +292,96 @@ describe("the ready template", () => {
     }
   });
 
+  const requestOf = (name: (typeof readyTemplates)[number], one: typeof small = small) => {
+    const compiled = compile(readyTemplate(name));
+    const result = "fill" in compiled ? fillIn(compiled, one) : compiled;
+    if (!("made" in result) || !result.made) throw new Error("There is a request");
+    return result.made;
+  };
+  const bodyOf = (...[name, one]: Parameters<typeof requestOf>) =>
+    JSON.parse(requestOf(name, one).body ?? "");
+  const about = `${event.timestamp} · ${event.id}`;
+  const shown = JSON.stringify(small.data, null, 2);
+
+  test("slack gets the type, the data and what event it is, as plain text", () => {
+    const plain = (text: string) => ({ type: "plain_text", text });
+    expect(bodyOf("slack")).toEqual({
+      text: "order.paid",
+      blocks: [
+        { type: "header", text: plain("order.paid") },
+        { type: "section", text: plain(shown) },
+        { type: "context", elements: [plain(about)] },
+      ],
+    });
+  });
+
+  test("discord gets an embed that mentions nobody, with the data as code that cannot end early", () => {
+    expect(bodyOf("discord")).toEqual({
+      embeds: [
+        {
+          title: "order.paid",
+          description: `\`\`\`json\n${shown.replace("```", "` ` `")}\n\`\`\``,
+          footer: { text: event.id },
+          timestamp: event.timestamp,
+        },
+      ],
+      allowed_mentions: { parse: [] },
+    });
+  });
+
+  test("teams gets an adaptive card of text without Markdown", () => {
+    const run = (part: object) => ({ type: "RichTextBlock", inlines: [{ type: "TextRun", ...part }] });
+    expect(bodyOf("teams")).toEqual({
+      type: "message",
+      attachments: [
+        {
+          contentType: "application/vnd.microsoft.card.adaptive",
+          contentUrl: null,
+          content: {
+            $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+            type: "AdaptiveCard",
+            version: "1.4",
+            body: [
+              run({ text: "order.paid", size: "Medium", weight: "Bolder" }),
+              run({ text: shown, fontType: "Monospace" }),
+              run({ text: about, isSubtle: true }),
+            ],
+          },
+        },
+      ],
+    });
+  });
+
+  test("pagerduty gets an alert that the event's id makes one", () => {
+    expect(bodyOf("pagerduty")).toEqual({
+      event_action: "trigger",
+      dedup_key: event.id,
+      payload: {
+        summary: `order.paid: ${JSON.stringify(small.data)}`,
+        source: "acme",
+        severity: "error",
+        timestamp: event.timestamp,
+        class: "order.paid",
+        custom_details: small.data,
+      },
+    });
+  });
+
+  test("text and form say in their types that they are no JSON", () => {
+    expect(requestOf("text")).toMatchObject({
+      contentType: "text/plain; charset=utf-8",
+      body: `order.paid ${event.timestamp}\n${shown}\n`,
+    });
+    const { contentType, body } = requestOf("form", { ...small, data: { a: "b c", d: 5 } as never });
+    expect(contentType).toBe("application/x-www-form-urlencoded");
+    expect(Object.fromEntries(new URLSearchParams(body))).toEqual({
+      ...{ id: event.id, type: "order.paid", timestamp: event.timestamp },
+      ...{ a: "b c", d: "5" },
+    });
+  });
+
   test("cloudevents is an event of the specification, and its binary form has it in headers", () => {
-    const made = (name: "cloudevents" | "cloudevents-binary") => {
-      const compiled = compile(readyTemplate(name));
-      const result = "fill" in compiled ? fillIn(compiled, small) : compiled;
-      return "made" in result && result.made ? result.made : {};
-    };
-    expect(JSON.parse(made("cloudevents").body ?? "")).toEqual({
+    expect(bodyOf("cloudevents")).toEqual({
       specversion: "1.0",
       id: event.id,
       source: "/tenants/acme",
@@ -307,7 +390,7 @@ describe("the ready template", () => {
       datacontenttype: "application/json",
       data: small.data,
     });
-    const { body, headers } = made("cloudevents-binary");
+    const { body, headers } = requestOf("cloudevents-binary");
     expect(JSON.parse(body ?? "")).toEqual(small.data);
     expect(headers).toEqual({
       "ce-specversion": "1.0",
