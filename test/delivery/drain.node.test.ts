@@ -320,6 +320,7 @@ describe("from one lease to the next", () => {
     const times = world.requests.slice(5).map(({ at }) => at);
     for (const [i, at] of times.entries()) if (i > 0) expect(at - (times[i - 1] ?? 0)).toBeLessThan(45);
     for (const { startWithinMs } of admits()) expect(startWithinMs).toBe(3_000);
+    for (const { probe, deliveries } of admits()) expect([...deliveries, undefined]).toContain(probe);
     const asked = admits().map(({ deliveries }) => deliveries);
     // What it is attempting itself it does not ask for.
     for (const { event, at } of world.requests.slice(5)) {
