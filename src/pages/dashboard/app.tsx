@@ -12,8 +12,13 @@ import { type Authenticate, byKey } from "../../http/auth.ts";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { registerAssets } from "../ui/assets.ts";
+import { registerAttempt } from "../ui/attempt-page.tsx";
+import { registerCertification } from "../ui/certification-page.tsx";
+import { registerNoticePages } from "../ui/notice-page.tsx";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
+import { registerTestEvent } from "../ui/test-page.tsx";
+import { registerTransform } from "../ui/transform-page.tsx";
 import {
   showNoTenant,
   showNotFound,
@@ -22,13 +27,11 @@ import {
   showUnreadableForm,
 } from "./components/layout.tsx";
 import { registerApprovalPages } from "./pages/approvals.tsx";
-import { registerAttemptPage } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
-import { registerCertification } from "./pages/certification.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
-import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
+import { registerActions, registerForms } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
@@ -40,7 +43,6 @@ import { registerGroupPages } from "./pages/groups.tsx";
 import { LARGEST_IMPORT, registerImportEventTypes } from "./pages/import-event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
-import { registerNoticePages } from "./pages/notices.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
@@ -50,9 +52,9 @@ import { registerSettings } from "./pages/settings.tsx";
 import { refuseVisitor, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
 import { LARGEST_FORM, registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenantPage } from "./pages/tenants.tsx";
-import { registerTransformPages } from "./pages/transform.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
+import { dashboardSurface } from "./surface.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -82,8 +84,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerNewDestination,
     registerEditDestination,
     registerForms,
-    registerTestEvent,
-    registerCertification,
     registerSimulator,
     registerKeyPages,
     registerPortalLinkPage,
@@ -96,15 +96,12 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerOverview,
     registerAllDestinations,
     registerDestination,
-    registerNoticePages,
-    registerTransformPages,
     registerDeliveriesPage,
     registerRepairPage,
     registerReplaysPage,
     registerActions,
     registerSearchPage,
     registerEventPage,
-    registerAttemptPage,
     registerEventTypePages,
     registerEventTypeVersions,
     registerGroupLimitPages,
@@ -115,6 +112,14 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAuditPages,
   ];
   for (const register of pages) register(app);
+  for (const register of [
+    registerTestEvent,
+    registerCertification,
+    registerNoticePages,
+    registerTransform,
+    registerAttempt,
+  ])
+    register(app, dashboardSurface);
   app.notFound((c) => showNotFound(c));
   app.onError(onPageError(showServerError));
   return app;

@@ -43,9 +43,6 @@ export function limitsIn(form: Form) {
   return { ...pick(limitNames), breaker: pick(breakerNames) };
 }
 
-/** Templates in one form, each with inputs of its own. */
-export const MOST_TEMPLATES = signatureFormsShape.max;
-
 /** The kind in a form; https where there is none. */
 export function kindIn(form: Form): DestinationKind {
   const kind = textIn(form, "kind") ?? "https";
@@ -163,7 +160,7 @@ export function errorsIn(form: Form, errors: readonly FieldError[]): readonly Pl
 }
 
 function signatureFields(path: string, vendor: string | undefined, prefix: string): FormFields {
-  if (vendor !== undefined) return { [path]: [`sign_${vendor}`, "Signature forms"] };
+  if (vendor !== undefined) return { [path]: ["signature_forms", "Signature forms"] };
   const own = Object.entries(templateFields).map(([name, [input, label]]): [string, FormFields[string]] => [
     `${path}.${name}`,
     [`${prefix}${input}`, label],
@@ -212,7 +209,7 @@ type SignatureInput = Readonly<{ vendor?: (typeof vendorForms)[number]; slot?: n
 /** The forms that are chosen, in the order in which the API gets them. */
 function signatureInputs(form: Form): readonly SignatureInput[] {
   const vendors = vendorForms.filter((name) => form[`sign_${name}`] === "on").map((vendor) => ({ vendor }));
-  const slots = Array.from({ length: MOST_TEMPLATES }, (_, slot) => ({ slot }));
+  const slots = Array.from({ length: signatureFormsShape.max }, (_, slot) => ({ slot }));
   return [...vendors, ...slots.filter(({ slot }) => templateIn(form, slot) !== undefined)];
 }
 

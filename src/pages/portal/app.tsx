@@ -11,8 +11,13 @@ import { secureHeaders } from "hono/secure-headers";
 import type { MiddlewareHandler } from "hono/types";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
+import { registerAttempt } from "../ui/attempt-page.tsx";
+import { registerCertification } from "../ui/certification-page.tsx";
+import { registerNoticePages } from "../ui/notice-page.tsx";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
+import { registerTestEvent } from "../ui/test-page.tsx";
+import { registerTransform } from "../ui/transform-page.tsx";
 import { registerAssets } from "./assets.ts";
 import {
   showPortalNotFound,
@@ -23,8 +28,6 @@ import {
 import type { Look } from "./look.ts";
 import { registerActionPages } from "./pages/actions.tsx";
 import { registerAgentPage } from "./pages/agent.tsx";
-import { registerPortalAttempt } from "./pages/attempt.tsx";
-import { registerPortalCertification } from "./pages/certification.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
 import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
@@ -33,12 +36,11 @@ import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
 import { registerPortalEventType } from "./pages/event-type.tsx";
 import { registerPortalEventTypes } from "./pages/event-types.tsx";
-import { registerPortalNotices } from "./pages/notices.tsx";
 import { registerPortalPolling } from "./pages/polling.tsx";
 import { registerResend } from "./pages/resend.tsx";
-import { registerPortalTransform } from "./pages/transform.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
+import { portalSurface } from "./surface.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -62,21 +64,25 @@ export function createPortal({ services = servicesOf }: Options = {}) {
   app.use(namesChecked<PortalEnv>((c) => showPortalNotFound(c)));
   registerVisit(app);
   for (const register of [
+    registerTestEvent,
+    registerCertification,
+    registerNoticePages,
+    registerTransform,
+    registerAttempt,
+  ])
+    register(app, portalSurface);
+  for (const register of [
     registerEndpointPages,
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
     registerEndpointForms,
     registerEndpointActions,
-    registerPortalCertification,
     registerResend,
-    registerPortalNotices,
     registerPortalPolling,
-    registerPortalTransform,
     registerEndpoint,
     registerVerify,
     registerAgentPage,
     registerActionPages,
     registerPortalDelivery,
-    registerPortalAttempt,
     registerPortalEventTypes,
     registerPortalEventType,
   ])

@@ -1,6 +1,6 @@
 /** Numbers and times as the language writes them. Times are UTC: the server does not know the reader's time zone. */
 import type { PortalLanguage } from "../../core/portal-access.ts";
-import { durationOf, untilOf } from "../ui/format.ts";
+import { durationOf, type Formats, untilOf } from "../ui/format.ts";
 import type { Texts } from "./texts/en.ts";
 
 const SECOND = 1000;
@@ -10,20 +10,6 @@ const steps = [
   ["minute", 60 * SECOND],
   ["second", SECOND],
 ] as const;
-
-export type Formats = Readonly<{
-  count: (n: number) => string;
-  /** A count that stops at `most`: "1,000+". */
-  atMost: (n: number, most: number) => string;
-  /** Of ms: "3 min 5 s". */
-  duration: (ms: number) => string;
-  /** The time left until `at`. */
-  until: (at: number, now: number) => string;
-  /** "3 hours ago". */
-  ago: (at: number, now: number) => string;
-  /** The whole time, to the second. */
-  moment: (at: number) => string;
-}>;
 
 /** The locale whose numbers and dates are used: en has no order of day and month that all understand. */
 const locales: Readonly<Record<PortalLanguage, string>> = { en: "en-GB", de: "de-DE" };
@@ -48,5 +34,6 @@ export function formatsOf(language: PortalLanguage, { units, justNow }: Texts): 
       return unit === undefined ? justNow : relative.format(-Math.floor(ms / size), unit);
     },
     moment: (at) => moment.format(at),
+    exact: (at) => `${moment.format(at)} UTC`,
   };
 }

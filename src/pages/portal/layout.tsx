@@ -1,16 +1,20 @@
 /** The frame of every page of the portal, and the pages for what is not found, failed or was refused. */
 import { raw } from "hono/html";
-import type { Child, FC } from "hono/jsx";
+import type { Child, FC, PropsWithChildren } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
-import type { Refused } from "../../core/result.ts";
+import type { Refused, Result } from "../../core/result.ts";
+import type { Caller } from "../../features/service.ts";
 import { focusedOnFault } from "../ui/fault-focus.ts";
-import { Options } from "../ui/parts.tsx";
-import { statusOfRefused } from "../ui/services.ts";
+import { PageProvider } from "../ui/page.tsx";
+import { Press, Select } from "../ui/parts.tsx";
+import { attempt, statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
-import type { Look } from "./look.ts";
+import { LookProvider, useLook } from "./look.ts";
+import { portalOutcomeAt } from "./parts.tsx";
 import { sentenceOf } from "./problems.ts";
-import type { PortalContext } from "./session.ts";
+import { callerInPortal, type PortalContext } from "./session.ts";
 import { texts } from "./texts/languages.ts";
+import { portalView } from "./view.ts";
 
 type Frame = Readonly<{
   title: string;
@@ -29,9 +33,11 @@ export async function showPortalPage(c: PortalContext, frame: Frame, content: Ch
   c.header("vary", PART);
   c.header("cache-control", "no-store");
   const page = (
-    <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
-      {content}
-    </main>
+    <InLook c={c}>
+      <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
+        {content}
+      </main>
+    </InLook>
   );
   const main = status === 200 ? page : await focusedOnFault(page);
   if (c.req.header(PART) === "main") return c.html(main, status);
@@ -40,15 +46,23 @@ export async function showPortalPage(c: PortalContext, frame: Frame, content: Ch
   const path = c.req.method === "GET" ? pathname + search : "/portal";
   const isVisit = c.get("visitor") !== undefined;
   return c.html(
-    <Page frame={frame} main={main} look={c.get("look")} path={path} isVisit={isVisit} />,
+    <InLook c={c}>
+      <Page frame={frame} main={main} path={path} isVisit={isVisit} />
+    </InLook>,
     status,
   );
 }
 
-type PageProps = Readonly<{ frame: Frame; main: Child; look: Look; path: string; isVisit: boolean }>;
+const InLook: FC<PropsWithChildren<{ c: PortalContext }>> = ({ c, children }) => (
+  <LookProvider value={c.get("look")}>
+    <PageProvider value={portalView(c)}>{children}</PageProvider>
+  </LookProvider>
+);
 
-const Page: FC<PageProps> = ({ frame, main, look, path, isVisit }) => {
-  const { t, language, theme, brand, origins } = look;
+type PageProps = Readonly<{ frame: Frame; main: Child; path: string; isVisit: boolean }>;
+
+const Page: FC<PageProps> = ({ frame, main, path, isVisit }) => {
+  const { t, language, theme, brand, origins } = useLook();
   const words = { live: t.live, late: t.late, copied: t.copied, notCopied: t.notCopied };
   return (
     <>
@@ -71,17 +85,17 @@ const Page: FC<PageProps> = ({ frame, main, look, path, isVisit }) => {
           data-words={JSON.stringify(words)}
           data-origins={JSON.stringify(origins)}
         >
-          {isVisit && <Top look={look} place={frame.place} />}
+          {isVisit && <PortalTop place={frame.place} />}
           {main}
-          {isVisit && <Foot look={look} path={path} live={frame.live ?? false} />}
+          {isVisit && <Foot path={path} live={frame.live ?? false} />}
         </body>
       </html>
     </>
   );
 };
 
-const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
-  const { t, returnUrl, brand } = look;
+const PortalTop: FC<{ place: Frame["place"] }> = ({ place }) => {
+  const { t, returnUrl, brand } = useLook();
   return (
     <>
       <a class="skip" href="#main">
@@ -89,7 +103,7 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
       </a>
       <header class="top">
         <div class="frame">
-          <BrandName look={look} />
+          <BrandName />
           <nav aria-label={t.pages}>
             <a href="/portal" {...(place === "endpoints" && { "aria-current": "page" })}>
               {t.endpoints}
@@ -104,11 +118,7 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
                 {brand.name ? t.backTo(brand.name) : t.backToSender}
               </a>
             )}
-            <form method="post" action="/portal/leave">
-              <button type="submit" class="plain">
-                {t.leave}
-              </button>
-            </form>
+            <Press action="/portal/leave" label={t.leave} of="plain" />
           </div>
         </div>
       </header>
@@ -117,45 +127,74 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
 };
 
 /** The logo stands beside the name, so it has no text of its own. */
-export const BrandName: FC<{ look: Look }> = ({ look: { brand, t } }) => (
-  <a class="brand" href="/portal">
-    {brand.logo ? <img src={brand.logo} alt="" height={32} referrerpolicy="no-referrer" /> : null}
-    <span>{brand.name ?? t.yourWebhooks}</span>
-  </a>
-);
+export const BrandName: FC = () => {
+  const { brand, t } = useLook();
+  return (
+    <a class="brand" href="/portal">
+      {brand.logo ? <img src={brand.logo} alt="" height={32} referrerpolicy="no-referrer" /> : null}
+      <span>{brand.name ?? t.yourWebhooks}</span>
+    </a>
+  );
+};
 
-const Foot: FC<{ look: Look; path: string; live: boolean }> = ({
-  look: { t, language, theme },
-  path,
-  live,
-}) => (
-  <footer class="foot frame">
-    {live && <span class="live-indicator">{t.live}</span>}
-    <span>{t.timesAreUtc}</span>
-    <form method="post" action="/portal/preferences">
-      <input type="hidden" name="back" value={path} autocomplete="off" />
-      <label>
-        {t.language}
-        <select name="language">
-          {Object.entries(texts).map(([name, { languageName }]) => (
-            <option value={name} selected={name === language} lang={name}>
-              {languageName}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        {t.theme}
-        <select name="theme">
-          <Options of={portalThemes.map((name) => [name, t.themes[name]])} chosen={theme} />
-        </select>
-      </label>
-      <button type="submit" class="tiny">
-        {t.apply}
-      </button>
-    </form>
-  </footer>
-);
+const Foot: FC<{ path: string; live: boolean }> = ({ path, live }) => {
+  const { t, language, theme } = useLook();
+  return (
+    <footer class="foot frame">
+      {live && <span class="live-indicator">{t.live}</span>}
+      <span>{t.timesAreUtc}</span>
+      <form method="post" action="/portal/preferences">
+        <input type="hidden" name="back" value={path} autocomplete="off" />
+        <label>
+          {t.language}
+          <select name="language">
+            {Object.entries(texts).map(([name, { languageName }]) => (
+              <option value={name} selected={name === language} lang={name}>
+                {languageName}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Select
+          label={t.theme}
+          name="theme"
+          of={portalThemes.map((name) => [name, t.themes[name]])}
+          chosen={theme}
+        />
+        <button type="submit" class="tiny">
+          {t.apply}
+        </button>
+      </form>
+    </footer>
+  );
+};
+
+/** A page of one sentence, and a link. */
+function showSentence(c: PortalContext, title: string, text: Child, status: Status) {
+  return showPortalPage(
+    c,
+    { title },
+    <section>
+      <h1>{title}</h1>
+      <p class="lede">
+        {text} <a href="/portal">{c.get("look").t.notFound.back}</a>
+      </p>
+    </section>,
+    status,
+  );
+}
+
+export function showPortalNotFound(c: PortalContext) {
+  const { title, text } = c.get("look").t.notFound;
+  return showSentence(c, title, text, 404);
+}
+
+/** @param status 503 where the trouble passes by itself */
+export function showPortalServerError(c: PortalContext, status: 500 | 503) {
+  const { title, soon, again } = c.get("look").t.failed;
+  if (status === 503) c.header("retry-after", "5");
+  return showSentence(c, title, `${status === 503 ? `${soon} ` : ""}${again}`, status);
+}
 
 /** For a visitor that requests too much. */
 export function showPortalTooMany(c: PortalContext, seconds: number) {
@@ -166,40 +205,6 @@ export function showPortalTooMany(c: PortalContext, seconds: number) {
 /** For a form that no browser has sent. */
 export function showPortalUnreadableForm(c: PortalContext, status: 400 | 413) {
   return showPortalRefusal(c, c.get("look").t.refused.general, "/portal", status);
-}
-
-export function showPortalNotFound(c: PortalContext) {
-  const { t } = c.get("look");
-  return showPortalPage(
-    c,
-    { title: t.notFound.title },
-    <section>
-      <h1>{t.notFound.title}</h1>
-      <p class="lede">
-        {t.notFound.text} <a href="/portal">{t.notFound.back}</a>
-      </p>
-    </section>,
-    404,
-  );
-}
-
-/** @param status 503 where the trouble passes by itself */
-export function showPortalServerError(c: PortalContext, status: 500 | 503) {
-  const { t } = c.get("look");
-  if (status === 503) c.header("retry-after", "5");
-  return showPortalPage(
-    c,
-    { title: t.failed.title },
-    <section>
-      <h1>{t.failed.title}</h1>
-      <p class="lede">
-        {status === 503 ? `${t.failed.soon} ` : ""}
-        {`${t.failed.again} `}
-        <a href="/portal">{t.notFound.back}</a>
-      </p>
-    </section>,
-    status,
-  );
 }
 
 /** Shown where a visitor asks for what it may not do, or what it asked for was refused. */
@@ -221,8 +226,22 @@ export function showPortalRefusal(c: PortalContext, sentence: string, back: stri
   );
 }
 
-export function showRefused(c: PortalContext, refused: Refused, back: string) {
+export function showRefused(c: PortalContext, refused: Refused, back: string, sentence?: string) {
   const { kind } = refused;
   const status = kind === "not_found" ? 404 : kind === "forbidden" ? 403 : statusOfRefused(refused);
-  return showPortalRefusal(c, sentenceOf(c.get("look"), refused), back, status);
+  return showPortalRefusal(c, sentence ?? sentenceOf(c.get("look"), refused), back, status);
+}
+
+/** Back to the page, which says what has been done; the refusal where nothing has. */
+export async function actInPortal(
+  c: PortalContext,
+  act: (caller: Caller) => Promise<Result<unknown>>,
+  [path, outcome, anchor]: Parameters<typeof portalOutcomeAt>,
+  back = path,
+) {
+  const caller = callerInPortal(c);
+  const done = await attempt(caller, () => act(caller));
+  return done.kind === "ok"
+    ? c.redirect(portalOutcomeAt(path, outcome, anchor), 303)
+    : showRefused(c, done, back);
 }

@@ -1,10 +1,11 @@
 /** How the pages look for a visitor: language, theme, branding, and where they lead back to. */
+import { createContext, useContext } from "hono/jsx";
 import type { Config } from "../../config.ts";
 import type { PortalLanguage, PortalTheme, PortalVisit } from "../../core/portal-access.ts";
 import { tenantPortalOf } from "../../core/portal-access.ts";
 import { brandingIn, brandingOf } from "../../core/portal-branding.ts";
 import type { TenantSettings } from "../../features/tenants/settings.ts";
-import type { Formats } from "./format.ts";
+import type { Formats } from "../ui/format.ts";
 import type { Texts } from "./texts/en.ts";
 import { formatsIn, languageAccepted, texts } from "./texts/languages.ts";
 
@@ -18,6 +19,17 @@ export type Look = Readonly<{
   /** The origins of pages that may show the portal in a frame. */
   origins: readonly string[];
 }>;
+
+const look = createContext<Look | undefined>(undefined);
+
+export const LookProvider = look.Provider;
+
+/** The look of the page around a component. */
+export function useLook(): Look {
+  const around = useContext(look);
+  if (around === undefined) throw new Error("There is no page around this component");
+  return around;
+}
 
 type Asked = Readonly<{
   config: Pick<Config, "portalBranding" | "portalOrigins">;

@@ -2,6 +2,9 @@
 
 import type { AboveLimit, LimitedField } from "../../core/portal-access.ts";
 import type { Refused } from "../../core/result.ts";
+import type { FormState } from "../ui/fields.tsx";
+import { fieldsNamed } from "../ui/form-fields.ts";
+import type { Form } from "../ui/format.ts";
 import type { Look } from "./look.ts";
 
 /** A refusal as a sentence, where no field of a form can carry it. */
@@ -42,6 +45,20 @@ export function fieldFaultsOf({ t }: Look, { errors = [] }: Pick<Refused, "error
 function partsOf(field: string): readonly string[] {
   const [, name = "", index, rest] = /^(\w+)(?:\[(\d+)\].*|\.(.*))?$/s.exec(field) ?? [];
   return [name, index === undefined ? (rest ?? "") : String(Number(index) + 1)];
+}
+
+/** A form of the portal with its faults, each at its field; that of `form` is above them. */
+export function portalForm(
+  values: Form,
+  labels: Readonly<Record<string, string>>,
+  faults: FieldFaults,
+): FormState {
+  const errors = Object.entries(faults).map(([name, text]) => ({
+    input: name === "form" ? undefined : name,
+    label: labels[name] ?? name,
+    text,
+  }));
+  return { values, labels: fieldsNamed(labels), errors, ...(errors.length > 0 && { detail: "" }) };
 }
 
 /** The faults of fields that ask for more than the visitor may have. */

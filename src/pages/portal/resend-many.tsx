@@ -3,70 +3,48 @@ import type { FC } from "hono/jsx";
 import { DAY_MS } from "../../core/retention.ts";
 import type { Replay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
-import { StateLabel } from "../ui/parts.tsx";
-import type { Look } from "./look.ts";
-import { PortalAgo, PortalField, SectionHead } from "./parts.tsx";
-import type { FieldFaults } from "./problems.ts";
+import { ChoiceField, TextField } from "../ui/fields.tsx";
+import { usePage } from "../ui/page.tsx";
+import { Ago, Press, Section, StateLabel } from "../ui/parts.tsx";
+import { useLook } from "./look.ts";
+import { type FieldFaults, portalForm } from "./problems.ts";
 
 const includes = ["dead", "missing", "delivered"] as const;
 
 const tones = { running: "busy", paused: "quiet", completed: "good", cancelled: "quiet" } as const;
 
 type Props = Readonly<{
-  look: Look;
   path: string;
   /** The newest first. */
   replays: readonly Replay[];
-  now: number;
   faults: FieldFaults;
 }>;
 
-export const ResendMany: FC<Props> = ({ look, path, replays, now, faults }) => {
-  const { t } = look;
-  const isBusy = replays.some(isUnderWay);
+export const ResendMany: FC<Props> = ({ path, replays, faults: { since } }) => {
+  const { now } = usePage();
+  const { resend } = useLook().t;
+  const labels = { include: resend.which, since: resend.since };
+  const form = portalForm({ since: isoTime(now - DAY_MS).slice(0, 16) }, labels, since ? { since } : {});
   return (
-    <section aria-labelledby="replays">
-      <SectionHead id="replays" title={t.resend.title} />
-      <p>{t.resend.text}</p>
-      {isBusy ? (
-        <p class="small soft">{t.resend.underWay}</p>
+    <Section id="replays" title={resend.title}>
+      <p>{resend.text}</p>
+      {replays.some(isUnderWay) ? (
+        <p class="small soft">{resend.underWay}</p>
       ) : (
         <form class="stack" method="post" action={`${path}/replay`}>
           <div class="fields">
-            <PortalField
-              name="include"
-              label={t.resend.which}
-              control={(attributes) => (
-                <select {...attributes}>
-                  {includes.map((name) => (
-                    <option value={name}>{t.resend[name]}</option>
-                  ))}
-                </select>
-              )}
-            />
-            <PortalField
-              name="since"
-              label={t.resend.since}
-              fault={faults.since}
-              control={(attributes) => (
-                <input
-                  type="datetime-local"
-                  required
-                  value={isoTime(now - DAY_MS).slice(0, 16)}
-                  {...attributes}
-                />
-              )}
-            />
+            <ChoiceField form={form} name="include" options={includes.map((name) => [name, resend[name]])} />
+            <TextField form={form} name="since" type="datetime-local" required />
           </div>
           <div class="actions">
-            <button type="submit">{t.resend.begin}</button>
+            <button type="submit">{resend.begin}</button>
           </div>
         </form>
       )}
       {replays.map((replay) => (
-        <Progress look={look} path={path} replay={replay} now={now} />
+        <Progress path={path} replay={replay} />
       ))}
-    </section>
+    </Section>
   );
 };
 
@@ -74,13 +52,8 @@ function isUnderWay({ state }: Replay): boolean {
   return state === "running" || state === "paused";
 }
 
-const Progress: FC<{ look: Look; path: string; replay: Replay; now: number }> = ({
-  look,
-  path,
-  replay,
-  now,
-}) => {
-  const { t, f } = look;
+const Progress: FC<{ path: string; replay: Replay }> = ({ path, replay }) => {
+  const { t, f } = useLook();
   const { id, state, reason, total, delivered, failed } = replay;
   const done = t.resend.progress(f.count(delivered), f.count(total));
   const parts = [
@@ -93,7 +66,7 @@ const Progress: FC<{ look: Look; path: string; replay: Replay; now: number }> = 
       <div class="head">
         <StateLabel tone={tones[state]}>{t.resend.states[state]}</StateLabel>
         <span class="soft small">
-          <PortalAgo look={look} at={replay.createdAt} now={now} />
+          <Ago at={replay.createdAt} />
         </span>
       </div>
       {isUnderWay(replay) && (
@@ -101,11 +74,7 @@ const Progress: FC<{ look: Look; path: string; replay: Replay; now: number }> = 
       )}
       <p class="small soft">{parts.join(", ")}</p>
       {isUnderWay(replay) && (
-        <form method="post" action={`${path}/replays/${id}/cancel`}>
-          <button type="submit" class="tiny">
-            {t.resend.stop}
-          </button>
-        </form>
+        <Press action={`${path}/replays/${id}/cancel`} label={t.resend.stop} of="tiny" />
       )}
     </article>
   );

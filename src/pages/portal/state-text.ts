@@ -3,10 +3,8 @@
 import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
-import { attemptsMade, capitalized, type Tone } from "../ui/status-text.ts";
+import { type AttemptEnd, attemptsMade, capitalized, type StateText, type Tone } from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
-
-type StateText = Readonly<{ tone: Tone; label: string; text: string }>;
 
 const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
   paused: "quiet",
@@ -118,16 +116,8 @@ export function reasonText({ t }: Look, reason: string): string {
     : reason.replaceAll("_", " ");
 }
 
-/** Where Cloudflare's edge answered in the server's place, the error says more than the status. */
-export function answerText(look: Look, { last_status: status, last_error: error }: Delivery): string {
-  if (error !== undefined && !error.startsWith("http_")) return reasonText(look, error);
-  return status === undefined ? "–" : String(status);
-}
-
-type LogEntry = DeliveryJson["log"][number];
-
 /** What came of an attempt. */
-export function portalResultText(look: Look, { status, error }: Pick<LogEntry, "status" | "error">): string {
+export function portalResultText(look: Look, { status, error }: AttemptEnd): string {
   const { t } = look;
   const http = status === undefined ? undefined : t.delivery.http(String(status));
   if (error === undefined) return http ?? t.reasons.network;

@@ -2,18 +2,18 @@
 import type { FC } from "hono/jsx";
 import type { EventType } from "../../store/event-types.ts";
 import { indented } from "../ui/format.ts";
-import type { Look } from "./look.ts";
-import { Copy } from "./parts.tsx";
+import { Copyable } from "../ui/parts.tsx";
+import { useLook } from "./look.ts";
 
 /** @param place makes ids, which a name might not be fit for */
-type Props = Readonly<{ look: Look; type: EventType; place: number }>;
+type Props = Readonly<{ type: EventType; place: number }>;
 
-export const TypeExample: FC<Props> = ({ look, type: { name, example }, place }) =>
+export const TypeExample: FC<Props> = ({ type: { name, example }, place }) =>
   example === null ? null : (
-    <Copy look={look} id={`example-${place}`} label={look.t.types.exampleOf(name)} text={indented(example)} />
+    <Copyable id={`example-${place}`} label={useLook().t.types.exampleOf(name)} text={indented(example)} />
   );
 
-export const TypeSchema: FC<Props> = ({ look, type: { name, schema }, place }) =>
+export const TypeSchema: FC<Props> = ({ type: { name, schema }, place }) =>
   schema === null ? null : (
-    <Copy look={look} id={`schema-${place}`} label={look.t.types.schemaOf(name)} text={indented(schema)} />
+    <Copyable id={`schema-${place}`} label={useLook().t.types.schemaOf(name)} text={indented(schema)} />
   );

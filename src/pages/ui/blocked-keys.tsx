@@ -3,40 +3,48 @@ import type { Child, FC } from "hono/jsx";
 import type { BlockedKeyPage } from "../../features/deliveries/ordering.ts";
 import { blockedKeyView } from "../../features/deliveries/schema.ts";
 import { COUNTED_BEHIND } from "../../store/lines.ts";
-import { ClippedCell, LineTable } from "./parts.tsx";
-
-export type BlockedKey = ReturnType<typeof blockedKeyView>;
+import { usePage } from "./page.tsx";
+import { ClippedCell, LineTable, Section } from "./parts.tsx";
 
 type Props = Readonly<{
   page: BlockedKeyPage;
-  heads: Readonly<{ first: string; state: string; behind: string }>;
-  pathOf: (key: BlockedKey) => string;
-  stateOf: (key: BlockedKey) => string;
-  atMost: (n: number, most: number) => string;
   /** For keys that are held. */
-  action?: Readonly<{ title: string; of: (key: BlockedKey) => Child }> | undefined;
+  action?: Readonly<{ title: string; of: (delivery: string) => Child }> | undefined;
 }>;
 
-export const BlockedKeyTable: FC<Props> = ({ page, heads, pathOf, stateOf, atMost, action }) => (
-  <LineTable
-    columns={[
-      [heads.first, "main"],
-      [heads.state, "state-cell"],
-      [heads.behind, "num"],
-      ...(action ? [[<span class="hidden">{action.title}</span>, "num"] as const] : []),
-    ]}
-  >
-    {page.keys.map(blockedKeyView).map((key) => (
-      <tr>
-        <ClippedCell text={key.event_id}>
-          <a href={pathOf(key)}>{key.event_id}</a>
-        </ClippedCell>
-        <ClippedCell text={stateOf(key)} of="state-cell">
-          {stateOf(key)}
-        </ClippedCell>
-        <td class="num">{atMost(key.behind, COUNTED_BEHIND)}</td>
-        {action && <td class="num">{key.held && action.of(key)}</td>}
-      </tr>
-    ))}
-  </LineTable>
-);
+export const BlockedKeys: FC<Props> = ({ page, action }) => {
+  const { t, f, deliveryAt } = usePage();
+  const { title, text, none, more, first, behind, held } = t.blocked;
+  if (page.keys.length === 0 && none === undefined) return null;
+  return (
+    <Section id="blocked-keys" title={title}>
+      {text && <p class="hint">{text}</p>}
+      <LineTable
+        columns={[
+          [first, "main"],
+          [t.log.state, "state-cell"],
+          [behind, "num"],
+          ...(action ? [[<span class="hidden">{action.title}</span>, "num"] as const] : []),
+        ]}
+        empty={none}
+      >
+        {page.keys.map(blockedKeyView).map(({ event_id, delivery_id: id, ...key }) => {
+          const state = key.held ? held : t.log.states[key.state];
+          return (
+            <tr>
+              <ClippedCell text={event_id}>
+                <a href={deliveryAt({ id, event_id })}>{event_id}</a>
+              </ClippedCell>
+              <ClippedCell text={state} of="state-cell">
+                {state}
+              </ClippedCell>
+              <td class="num">{f.atMost(key.behind, COUNTED_BEHIND)}</td>
+              {action && <td class="num">{key.held && action.of(id)}</td>}
+            </tr>
+          );
+        })}
+      </LineTable>
+      {page.next !== undefined && more && <p class="hint">{more}</p>}
+    </Section>
+  );
+};

@@ -96,10 +96,11 @@ const Column: FC<{ point: SeriesPoint; x: number; top: number }> = ({
   );
 };
 
-export const TrafficLegend: FC = () => (
+/** The meaning of a chart's colours. */
+export const Legend: FC<{ good: string; bad: string }> = ({ good, bad }) => (
   <div class="legend" aria-hidden="true">
-    <span class="tone-good">succeeded</span>
-    <span class="tone-bad">failed</span>
+    <span class="tone-good">{good}</span>
+    <span class="tone-bad">{bad}</span>
   </div>
 );
 

@@ -1,15 +1,16 @@
 /** The deliveries of a destination, the newest event first, with their states as tabs; read with the API's functions. */
 
-import type { FC } from "hono/jsx";
-import type { DeliveryJson } from "../../features/deliveries/schema.ts";
+import type { Child, FC, PropsWithChildren } from "hono/jsx";
 import { getDeliveryLog, type LoggedDelivery } from "../../features/deliveries/service.ts";
 import type { Caller } from "../../features/service.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
-import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
-import { Ago, ClippedCell, LineTable, StateCell } from "./parts.tsx";
-import { causeText, deliveryText } from "./status-text.ts";
+import { EventLabels, labelsText } from "./event-labels.tsx";
+import { addressOf } from "./format.ts";
+import { usePage } from "./page.tsx";
+import { Ago, ClippedCell, LineTable, Pager, Section, StateCell, Tabs } from "./parts.tsx";
+import { lastResponseText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
 
@@ -68,95 +69,121 @@ function positionsOf(destinationId: string, cursor: string): Positions | undefin
   return keys.every((key) => key === START) ? undefined : keys;
 }
 
+type LogProps = Readonly<{
+  /** The page that it is on. */
+  path: string;
+  page: LogPage;
+  /** Shown on the first page where there are none. */
+  empty: string;
+  mayPick: boolean;
+  /** The form around the table, for what is selected. */
+  form: (table: Child) => Child;
+}>;
+
+/** The deliveries of a destination on its page, with their states as tabs. */
+export const DeliveryLog: FC<PropsWithChildren<LogProps>> = ({
+  path,
+  page,
+  empty,
+  mayPick,
+  form,
+  children,
+}) => {
+  const { t } = usePage();
+  const { state: shown, entries, isFirst, next } = page;
+  const of = (state: LogState) => ({ state: state === "all" ? undefined : state });
+  const tabs = logStates.map((state) => {
+    const href = `${addressOf(path, of(state))}#deliveries`;
+    return [href, t.log.states[state], state === shown] as const;
+  });
+  return (
+    <Section id="deliveries" title={t.log.title} aside={<Tabs label={t.log.state} of={tabs} />}>
+      {entries.length === 0 ? (
+        <p class="empty">{isFirst ? empty : t.log.noOlder}</p>
+      ) : (
+        form(<LogTable entries={entries} mayPick={mayPick} />)
+      )}
+      <Pager
+        path={path}
+        query={of(shown)}
+        next={next && { before: next }}
+        isFirst={isFirst}
+        isLog
+        anchor="#deliveries"
+      />
+      {children}
+    </Section>
+  );
+};
+
 type TableProps = Readonly<{
   entries: readonly LogEntry[];
-  now: number;
   /** Whether the tenants of the events are shown. */
   showTenant?: boolean;
   /** Whether rows can be selected in the form around the table. */
   mayPick?: boolean;
 }>;
 
-export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
-  <LineTable
-    columns={[
-      ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
-      ["Event", "main"],
-      ["State", "state-cell"],
-      ["Attempts", "num count wide"],
-      ["Last response", "num wide"],
-      ["Accepted", "num time"],
-    ]}
-  >
-    {entries.map((entry) => (
-      <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />
-    ))}
-  </LineTable>
-);
-
-/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
-export function lastResponseText({
-  last_status: status,
-  last_error: error,
-}: Pick<DeliveryJson, "last_status" | "last_error">): string | number {
-  return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
-}
+export const LogTable: FC<TableProps> = ({ entries, mayPick = false, showTenant = false }) => {
+  const { pick, event, state, attempts, answer, accepted } = usePage().t.log;
+  return (
+    <LineTable
+      columns={[
+        ...(mayPick ? [[<span class="hidden">{pick}</span>, "pick"] as const] : []),
+        [event, "main"],
+        [state, "state-cell"],
+        [attempts, "num count wide"],
+        [answer, "num wide"],
+        [accepted, "num time"],
+      ]}
+    >
+      {entries.map((entry) => (
+        <LogRow entry={entry} showTenant={showTenant} mayPick={mayPick} />
+      ))}
+    </LineTable>
+  );
+};
 
 type RowProps = Omit<TableProps, "entries"> & Readonly<{ entry: LogEntry }>;
 
-type PickProps = Readonly<{ entry: Pick<LogEntry, "delivery" | "event">; label: string }>;
-
-/** The cell that selects a delivery, in the form around the table. It is empty for one whose content is erased. */
-export const PickCell: FC<PickProps> = ({ entry: { delivery, event }, label }) => (
-  <td class="pick">
-    {event?.isErased !== true && (
-      <input
-        type="checkbox"
-        name="delivery"
-        value={delivery.id}
-        data-hold=""
-        aria-label={label}
-        autocomplete="off"
-      />
-    )}
-  </td>
-);
-
-export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
+export const LogRow: FC<RowProps> = ({ entry, showTenant, mayPick }) => {
+  const page = usePage();
+  const { now, f, t, causeText, deliveryAt, deliveryText } = page;
   const { delivery, event, destination } = entry;
-  const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
-  const type = event?.type ?? "deleted event";
-  const about = [
-    ...(destination === undefined ? [] : [`to ${destination}`]),
-    ...(showTenant && event ? [`of tenant ${event.tenant}`] : []),
-  ].join(" ");
+  const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now);
+  const type = event?.type ?? t.log.deletedEvent;
+  const to = destination === undefined ? [] : [`to ${destination}`];
+  const about = [...to, ...(showTenant && event ? [`of tenant ${event.tenant}`] : [])].join(" ");
+  const isErased = event?.isErased === true;
   return (
     <tr id={delivery.id}>
       {mayPick && (
-        <PickCell
-          entry={entry}
-          label={`Select ${type} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
-        />
+        <td class="pick">
+          {!isErased && (
+            <input
+              type="checkbox"
+              name="delivery"
+              value={delivery.id}
+              data-hold=""
+              aria-label={t.log.select([type, delivery.event_id, ...to].join(" "))}
+              autocomplete="off"
+            />
+          )}
+        </td>
       )}
-      <ClippedCell text={[type, about, delivery.event_id, labelsText(event)].filter(Boolean).join(" ")}>
-        <a class="name" href={`/dashboard/events/${delivery.event_id}`}>
+      <ClippedCell text={[type, about, delivery.event_id, labelsText(page, event)].filter(Boolean).join(" ")}>
+        <a class="name" href={deliveryAt(delivery)}>
           {type}
         </a>
         {about !== "" && <span class="sub">{about}</span>}
         <code class="sub">{delivery.event_id}</code>
-        {event && (
-          <EventLabels
-            tags={event.tags}
-            channels={event.channels}
-            tagPath={deliveriesWithTag(event.tenant)}
-            class="sub"
-          />
-        )}
+        {event && <EventLabels event={event} class="sub" />}
+        {mayPick && isErased && t.log.erased && <span class="sub">{t.log.erased}</span>}
       </ClippedCell>
       <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
-      <td class="num wide">{delivery.attempts}</td>
-      <td class="num wide">{lastResponseText(delivery)}</td>
-      <td class="num time">{event ? <Ago at={event.acceptedAt} now={now} /> : "–"}</td>
+      <td class="num wide">{f.count(delivery.attempts)}</td>
+      <td class="num wide">{lastResponseText(delivery, causeText)}</td>
+      <td class="num time">{event ? <Ago at={event.acceptedAt} /> : "–"}</td>
     </tr>
   );
 };

@@ -1,40 +1,34 @@
-/** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
+/** One delivery on its event's page at the dashboard: its state, its attempts on a timeline, and each attempt in detail. */
 import type { FC } from "hono/jsx";
+import { retryDelivery } from "../../features/deliveries/repairs.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
 import { durationOf, indented, momentOf, plural, type TimeUnits } from "./format.ts";
+import { usePage } from "./page.tsx";
 import { StateLabel } from "./parts.tsx";
-import { capitalized, causeText, deliveryText, remedyAnchor } from "./status-text.ts";
+import { deliveryText, remedyAnchor, resultText } from "./status-text.ts";
 
 type Props = Readonly<{
   delivery: DeliveryJson;
   /** The destination's name. */
   name: string;
   acceptedAt: number;
-  now: number;
-  mayChange: boolean;
   /** Whether more of an attempt may be kept than the delivery's log has. */
   areKept: (entry: LogEntry) => boolean;
   /** Whether the content of its event has been erased. */
   isErased: boolean;
 }>;
 
-export const DeliveryPanel: FC<Props> = ({
-  delivery,
-  name,
-  acceptedAt,
-  now,
-  mayChange,
-  areKept,
-  isErased,
-}) => {
+export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, isErased }) => {
+  const { now, mayCall, destinationAt } = usePage();
   const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
   const again = againText(delivery);
+  const mayChange = mayCall(retryDelivery);
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
       <div class="head">
-        <h3 class="break">
-          <a href={`/dashboard/destinations/${delivery.destination_id}`}>{name}</a>
+        <h3>
+          <a href={destinationAt(delivery.destination_id)}>{name}</a>
         </h3>
         <StateLabel tone={tone}>{label}</StateLabel>
       </div>
@@ -51,41 +45,50 @@ export const DeliveryPanel: FC<Props> = ({
         <p class="hint">It cannot be sent again: the content of its event has been erased.</p>
       )}
       {mayChange && again !== undefined && !isErased && (
-        <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
-          <button type="submit" aria-describedby={`${delivery.id}-again`}>
-            Send again
-          </button>{" "}
-          <span class="hint" id={`${delivery.id}-again`}>
-            {again}
-          </span>
-        </form>
+        <Action id={delivery.id} verb="retry" label="Send again" hint={again} />
       )}
       {mayChange && mayBeTried(delivery) && (
-        <form method="post" action={`/dashboard/deliveries/${delivery.id}/try-now`}>
-          <button type="submit" aria-describedby={`${delivery.id}-try`}>
-            Try now
-          </button>{" "}
-          <span class="hint" id={`${delivery.id}-try`}>
-            {delivery.state === "retrying"
+        <Action
+          id={delivery.id}
+          verb="try-now"
+          label="Try now"
+          hint={
+            delivery.state === "retrying"
               ? "The next attempt is made at once instead. It counts as one of its attempts."
-              : "It is sent as soon as its destination allows an attempt, which counts as one of its attempts. While the circuit is open, it is the probe."}
-          </span>
-        </form>
+              : "It is sent as soon as its destination allows an attempt, which counts as one of its attempts. While the circuit is open, it is the probe."
+          }
+        />
       )}
       {mayChange && mayBeCancelled(delivery) && (
-        <form method="post" action={`/dashboard/deliveries/${delivery.id}/cancel`}>
-          <button type="submit" aria-describedby={`${delivery.id}-cancel`}>
-            Cancel
-          </button>{" "}
-          <span class="hint" id={`${delivery.id}-cancel`}>
-            No more attempts are made. You can send it again later.
-          </span>
-        </form>
+        <Action
+          id={delivery.id}
+          verb="cancel"
+          label="Cancel"
+          hint="No more attempts are made. You can send it again later."
+        />
       )}
-      {delivery.log.length > 0 && <Attempts delivery={delivery} now={now} areKept={areKept} />}
+      {delivery.log.length > 0 && <Attempts delivery={delivery} areKept={areKept} />}
     </article>
   );
 };
+
+type ActionProps = Readonly<{
+  id: string;
+  verb: "retry" | "try-now" | "cancel";
+  label: string;
+  hint: string;
+}>;
+
+const Action: FC<ActionProps> = ({ id, verb, label, hint }) => (
+  <form method="post" action={`/dashboard/deliveries/${id}/${verb}`}>
+    <button type="submit" aria-describedby={`${id}-${verb}`}>
+      {label}
+    </button>{" "}
+    <span class="hint" id={`${id}-${verb}`}>
+      {hint}
+    </span>
+  </form>
+);
 
 /** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
 function againText({ state, reason }: DeliveryJson): string | undefined {
@@ -124,43 +127,36 @@ export function numbered<T>(log: readonly T[], attempts: number) {
     .toReversed();
 }
 
-const Attempts: FC<Pick<Props, "delivery" | "now" | "areKept">> = ({
-  delivery: { id, log, attempts },
-  now,
-  areKept,
-}) => (
-  <ol class="log" reversed>
-    {numbered(log, attempts).map(({ entry, number }) => (
-      <li>
-        <time
-          datetime={entry.at}
-        >{`${number === undefined ? "" : `${number}. `}${momentOf(Date.parse(entry.at), now)}`}</time>
-        <div class="break">
-          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
-          <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
-          {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
-          {entry.response !== undefined && entry.response !== "" && (
-            <details>
-              <summary>Start of the response</summary>
-              <pre tabindex={0}>{indented(entry.response)}</pre>
-            </details>
-          )}
-          <p>
-            <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
-              {areKept(entry) ? "The whole request and response" : "The request and the response"}
-            </a>
-          </p>
-        </div>
-      </li>
-    ))}
-  </ol>
-);
-
-/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
-export function resultText({ status, error }: Pick<LogEntry, "status" | "error">): string {
-  if (status === undefined) return capitalized(causeText(error ?? "no response"));
-  return error === undefined ? `HTTP ${status}` : `${capitalized(causeText(error))} (HTTP ${status})`;
-}
+const Attempts: FC<Pick<Props, "delivery" | "areKept">> = ({ delivery: { id, log, attempts }, areKept }) => {
+  const { now } = usePage();
+  return (
+    <ol class="log" reversed>
+      {numbered(log, attempts).map(({ entry, number }) => (
+        <li>
+          <time datetime={entry.at}>
+            {`${number === undefined ? "" : `${number}. `}${momentOf(Date.parse(entry.at), now)}`}
+          </time>
+          <div class="break">
+            <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
+            <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
+            {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
+            {entry.response !== undefined && entry.response !== "" && (
+              <details>
+                <summary>Start of the response</summary>
+                <pre tabindex={0}>{indented(entry.response)}</pre>
+              </details>
+            )}
+            <p>
+              <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
+                {areKept(entry) ? "The whole request and response" : "The request and the response"}
+              </a>
+            </p>
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+};
 
 export function isSuccess({ status }: Pick<LogEntry, "status">): boolean {
   return status !== undefined && status >= 200 && status < 300;

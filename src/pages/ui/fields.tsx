@@ -2,10 +2,11 @@
  * The fields of forms: label, input, hint and error. A field takes its label from the form's table (form-fields.ts), its
  * value from what was typed or stored, and its error from the API's answer, which is read with the input by screen readers.
  */
-import type { Child, FC } from "hono/jsx";
+import type { Child, FC, PropsWithChildren } from "hono/jsx";
 import type { Refused } from "../../core/result.ts";
 import { type FormFields, type PlacedError, placeErrors } from "./form-fields.ts";
 import type { Form } from "./format.ts";
+import { usePage } from "./page.tsx";
 import { Options } from "./parts.tsx";
 
 /** The state that a form shows: its values, and why they were refused. */
@@ -25,17 +26,18 @@ export function formState(values: Form, labels: FormFields, refused?: Refused): 
 /** Above a refused form: what has no field in it, and links to the fields at fault. */
 export const FormNotice: FC<{ form: FormState }> = ({ form: { errors, detail } }) => {
   if (detail === undefined) return null;
+  const { check } = usePage().t;
   const general = errors.filter(({ input }) => input === undefined);
   const placed = [...new Map(errors.flatMap((one) => (one.input ? [[one.input, one.label] as const] : [])))];
   return (
-    <div class="notice tone-bad" role="alert">
+    <div class="notice tone-bad break" role="alert">
       {errors.length === 0 && <p>{`${detail}.`.replace(/\.\.$/, ".")}</p>}
       {general.map(({ text }) => (
-        <p class="break">{text}</p>
+        <p>{text}</p>
       ))}
       {placed.length > 0 && (
         <p>
-          {"Correct these fields: "}
+          {`${check} `}
           {placed.map(([input, label], i) => (
             <>
               {i > 0 && ", "}
@@ -54,7 +56,7 @@ type FieldProps = Readonly<{
   name: string;
   hint?: Child;
   /** A class, such as `all` for the whole width. */
-  of?: string;
+  of?: string | undefined;
 }>;
 
 /** The text in a field; empty when there is none. */
@@ -71,12 +73,18 @@ function labelIn({ labels }: FormState, name: string): string {
   return Object.values(labels).findLast(([input]) => input === name)?.[1] ?? name;
 }
 
+/** Marks an input that is at fault. */
+export function markOf({ errors }: FormState, name: string) {
+  return errors.some(({ input }) => input === name) ? { "aria-invalid": "true" as const } : {};
+}
+
 /** Whether an input is at fault, and where that is said. */
 function aboutInput({ form, name, hint }: FieldProps) {
-  const isAtFault = form.errors.some(({ input }) => input === name);
+  const mark = markOf(form, name);
+  const isAtFault = "aria-invalid" in mark;
   const described = [...(isAtFault ? [`${idOf(name)}-fault`] : []), ...(hint ? [`${idOf(name)}-hint`] : [])];
   return {
-    ...(isAtFault && { "aria-invalid": "true" as const }),
+    ...mark,
     ...(described.length > 0 && { "aria-describedby": described.join(" ") }),
   };
 }
@@ -108,60 +116,56 @@ type TextProps = FieldProps &
     maxlength?: number | undefined;
     list?: string;
     required?: boolean;
+    autocomplete?: "off";
+    inputmode?: "decimal";
     range?: Readonly<{ min: number; max: number }>;
   }>;
 
-/** One line. A password is never filled in again: what was typed of it is not sent back. */
-export const TextField: FC<TextProps> = ({
-  type = "text",
-  range,
-  placeholder,
-  maxlength,
-  list,
-  required,
-  ...field
-}) => (
+/** An input with its label above, and its hint and its faults below. */
+const Labelled: FC<{ field: FieldProps; children?: Child }> = ({ field, children }) => (
   <div class={field.of}>
     <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
-    <input
-      type={type}
-      id={idOf(field.name)}
-      name={field.name}
-      value={type === "password" ? "" : valueIn(field.form, field.name)}
-      {...aboutInput(field)}
-      placeholder={placeholder}
-      maxlength={maxlength}
-      list={list}
-      required={required}
-      {...(type === "password" && { autocomplete: "new-password" })}
-      {...(type === "number" && {
-        step: "any",
-        min: range?.min,
-        max: range?.max,
-      })}
-    />
+    {children}
     <Below {...field} />
   </div>
 );
 
+/** What every input has. */
+function attributesOf(field: FieldProps) {
+  return { id: idOf(field.name), name: field.name, ...aboutInput(field) };
+}
+
+/** One line. A password is never filled in again: what was typed of it is not sent back. */
+export const TextField: FC<TextProps> = ({ type = "text", range, form, name, hint, of, ...more }) => {
+  const field = { form, name, hint, of };
+  return (
+    <Labelled field={field}>
+      <input
+        type={type}
+        id={idOf(name)}
+        name={name}
+        value={type === "password" ? "" : valueIn(form, name)}
+        {...aboutInput(field)}
+        {...more}
+        {...(type === "password" && { autocomplete: "new-password" })}
+        {...(type === "number" && { step: "any", min: range?.min, max: range?.max })}
+      />
+    </Labelled>
+  );
+};
+
 /** Several lines. */
-export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string | undefined }>> = ({
+export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string | undefined; class?: string }>> = ({
   placeholder,
+  class: size,
+  of = "all",
   ...field
 }) => (
-  <div class={field.of ?? "all"}>
-    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
-    <textarea
-      id={idOf(field.name)}
-      name={field.name}
-      {...aboutInput(field)}
-      placeholder={placeholder}
-      spellcheck={false}
-    >
+  <Labelled field={{ ...field, of }}>
+    <textarea placeholder={placeholder} spellcheck={false} class={size} {...attributesOf(field)}>
       {`\n${valueIn(field.form, field.name)}`}
     </textarea>
-    <Below {...field} />
-  </div>
+  </Labelled>
 );
 
 export type Option = readonly [value: string, label: string];
@@ -170,14 +174,24 @@ export const ChoiceField: FC<FieldProps & Readonly<{ options: readonly Option[] 
   options,
   ...field
 }) => (
-  <div class={field.of}>
-    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
-    <select id={idOf(field.name)} name={field.name} {...aboutInput(field)}>
+  <Labelled field={field}>
+    <select {...attributesOf(field)}>
       <Options of={options} chosen={valueIn(field.form, field.name)} />
     </select>
-    <Below {...field} />
-  </div>
+  </Labelled>
 );
+
+/** Several inputs under one label. The first of them has its `markOf`. */
+export const GroupField: FC<PropsWithChildren<FieldProps>> = ({ children, ...field }) => {
+  const { "aria-invalid": _, ...described } = aboutInput(field);
+  return (
+    <fieldset id={idOf(field.name)} class={field.of} {...described}>
+      <legend>{labelIn(field.form, field.name)}</legend>
+      {children}
+      <Below {...field} />
+    </fieldset>
+  );
+};
 
 /** @param label where a box has another than its field */
 export const CheckField: FC<FieldProps & Readonly<{ label?: string }>> = ({ label, ...field }) => (

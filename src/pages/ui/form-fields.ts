@@ -9,6 +9,11 @@ import { authInputs, targetInputs } from "../../features/destinations/inputs.ts"
 /** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
 export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;
 
+/** The inputs of a form that are named like its fields. */
+export function fieldsNamed(labels: Readonly<Record<string, string>>): FormFields {
+  return Object.fromEntries(Object.entries(labels).map(([name, label]) => [name, [name, label]]));
+}
+
 const breaker = {
   "breaker.failure_ratio": ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
   "breaker.min_attempts": ["min_attempts", "Among at least (attempts)"],
@@ -37,7 +42,6 @@ const retry = {
 /** The first input of a field that has several in the form. */
 const firstInputs: Readonly<Record<string, string>> = {
   auth: "auth_kind",
-  signature_forms: "sign_standard",
   retry: "preset",
   breaker: "failure_ratio",
 };

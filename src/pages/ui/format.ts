@@ -87,6 +87,31 @@ export function momentOf(at: number, now: number): string {
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 
+/** How a language writes numbers and times. Times are UTC: the server does not know the reader's time zone. */
+export type Formats = Readonly<{
+  count: (n: number) => string;
+  /** A count that stops at `most`: "1,000+". */
+  atMost: (n: number, most: number) => string;
+  /** Of ms: "3 min 5 s". */
+  duration: (ms: number) => string;
+  /** The time left until `at`. */
+  until: (at: number, now: number) => string;
+  /** "3 hours ago". */
+  ago: (at: number, now: number) => string;
+  /** The whole time, to the second. */
+  moment: (at: number) => string;
+  /** The whole time for a tooltip, with its zone. */
+  exact: (at: number) => string;
+}>;
+
+/** The parameters of an address. The undefined and empty ones are left out. */
+export type Query = Readonly<Record<string, string | undefined>>;
+
+export function addressOf(path: string, query: Query): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
 /** A submitted form, by field. Nothing is validated here: the API does that, and names what it expected. */
 export type Form = Readonly<Record<string, unknown>>;
 

@@ -4,20 +4,47 @@ import type { Refused } from "../../core/result.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
 import { destinationLabels, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
-import { agoOf, plural } from "./format.ts";
+import { addressOf, type Query } from "./format.ts";
+import { noticeTexts } from "./kit-texts.ts";
+import { usePage } from "./page.tsx";
 import type { Tone } from "./status-text.ts";
 
-/** A section under a heading. @param id of the heading, unique on the page */
-export const Section: FC<{ id: string; title: string; of?: string; children?: Child }> = ({
-  id,
-  title,
-  of,
-  children,
-}) => (
+type SectionProps = Readonly<{
+  /** The id of the heading, unique on the page. */
+  id: string;
+  title: Child;
+  of?: string;
+  /** Beside the heading. */
+  aside?: Child;
+  children?: Child;
+}>;
+
+/** A section under a heading. */
+export const Section: FC<SectionProps> = ({ id, title, of, aside, children }) => (
   <section class={of} aria-labelledby={id}>
     <div class="head">
       <h2 id={id}>{title}</h2>
+      {aside}
     </div>
+    {children}
+  </section>
+);
+
+type TopProps = Readonly<{
+  /** The page that it belongs to. */
+  crumb?: readonly [href: string, title: string];
+  title: Child;
+  lede?: Child;
+  of?: string;
+  children?: Child;
+}>;
+
+/** The beginning of a page: its heading, with a sentence below it. */
+export const Top: FC<TopProps> = ({ crumb, title, lede, of, children }) => (
+  <section class={of}>
+    {crumb && <Crumb href={crumb[0]}>{crumb[1]}</Crumb>}
+    <h1>{title}</h1>
+    {lede && <p class="lede">{lede}</p>}
     {children}
   </section>
 );
@@ -43,11 +70,10 @@ export const ButtonLink: FC<{ href: string; children?: Child }> = ({ href, child
   </a>
 );
 
+type OptionsProps = Readonly<{ of: readonly (readonly [value: string, text: string])[]; chosen?: unknown }>;
+
 /** The options of a select. @param of each with its text, in this order */
-export const Options: FC<{ of: readonly (readonly [value: string, text: string])[]; chosen?: unknown }> = ({
-  of,
-  chosen,
-}) => (
+export const Options: FC<OptionsProps> = ({ of, chosen }) => (
   <>
     {of.map(([value, text]) => (
       <option value={value} selected={value === chosen}>
@@ -57,14 +83,103 @@ export const Options: FC<{ of: readonly (readonly [value: string, text: string])
   </>
 );
 
+type PressProps = Readonly<{
+  action: string;
+  label: string;
+  /** The class of the button. */
+  of?: "main" | "tiny" | "plain";
+  /** A longer label for screen readers, where others on the page have the same. */
+  title?: string;
+}>;
+
+type CheckProps = Readonly<{
+  label: Child;
+  type?: "checkbox" | "radio";
+  name?: string;
+  value?: string;
+  checked?: boolean;
+  required?: boolean;
+  "aria-invalid"?: "true";
+}>;
+
+/** A box beside its label. */
+export const CheckBox: FC<CheckProps> = ({ label, type = "checkbox", ...attributes }) => (
+  <label class="check">
+    <input type={type} {...attributes} autocomplete="off" />
+    {label}
+  </label>
+);
+
+/** Selects all rows of the table in its form, by the script. */
+export const CheckAll: FC<{ label: string }> = ({ label }) => (
+  <label class="check scripted">
+    <input type="checkbox" data-all="" data-hold="" autocomplete="off" />
+    {label}
+  </label>
+);
+
+type SelectProps = Readonly<{ label: string; name: string; chosen?: unknown }> & Pick<OptionsProps, "of">;
+
+/** A select under its label. */
+export const Select: FC<SelectProps> = ({ label, name, of, chosen }) => (
+  <label>
+    {label}
+    <select name={name}>
+      <Options of={of} chosen={chosen} />
+    </select>
+  </label>
+);
+
 /** A form that is one button. */
-export const Press: FC<{ action: string; label: string; isMain?: boolean }> = ({ action, label, isMain }) => (
+export const Press: FC<PressProps> = ({ action, label, of, title }) => (
   <form method="post" action={action}>
-    <button type="submit" class={isMain ? "main" : ""}>
+    <button type="submit" class={of} aria-label={title}>
       {label}
     </button>
   </form>
 );
+
+/** Tabs that are links to other views of a page. @param of the address, the text, and whether it is shown */
+export const Tabs: FC<{
+  label: string;
+  of: readonly (readonly [string, string, boolean])[];
+  class?: string;
+}> = ({ label, of, class: more = "" }) => (
+  <nav class={`tabs ${more}`.trim()} aria-label={label}>
+    {of.map(([href, text, isCurrent]) => (
+      <a href={href} {...(isCurrent && { "aria-current": "true" })}>
+        {text}
+      </a>
+    ))}
+  </nav>
+);
+
+type PagerProps = Readonly<{
+  path: string;
+  /** What every page of the list has in its address. */
+  query?: Query;
+  /** Where it goes on; absent on the last page. */
+  next: Query | false | "" | undefined;
+  isFirst: boolean;
+  /** The newest are first. */
+  isLog?: boolean;
+  anchor?: string;
+  children?: Child;
+}>;
+
+/** Links to the first page of a list and to the next one. */
+export const Pager: FC<PagerProps> = ({ path, query = {}, next, isFirst, isLog, anchor = "", children }) => {
+  const { t } = usePage();
+  const at = (more: Query = {}) => `${addressOf(path, { ...query, ...more })}${anchor}`;
+  if (isFirst && !next && !children) return null;
+  return (
+    <nav class="pager" aria-label={t.pager.label}>
+      {children}
+      {!isFirst && <a href={at()}>{isLog ? t.log.newest : t.pager.first}</a>}
+      {next && <a href={at(next)}>{isLog ? t.log.older : t.pager.next}</a>}
+    </nav>
+  );
+};
 
 /** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
 export const Figure: FC<{
@@ -91,24 +206,28 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
 /** A column's heading, and the classes that give it its width and say when it is left out (style.ts). */
 type ColumnHead = readonly [title: Child, of?: string];
 
-/** A table whose rows are one line each. */
-export const LineTable: FC<{ columns: readonly ColumnHead[]; children?: Child }> = ({
+/** A table whose rows are one line each. @param empty in its place where there are no rows */
+export const LineTable: FC<{ columns: readonly ColumnHead[]; empty?: Child; children?: Child }> = ({
   columns,
+  empty,
   children,
-}) => (
-  <table class="lines">
-    <thead>
-      <tr>
-        {columns.map(([title, of]) => (
-          <th scope="col" class={of}>
-            {title}
-          </th>
-        ))}
-      </tr>
-    </thead>
-    <tbody>{children}</tbody>
-  </table>
-);
+}) =>
+  empty !== undefined && [children ?? []].flat().length === 0 ? (
+    <p class="empty">{empty}</p>
+  ) : (
+    <table class="lines">
+      <thead>
+        <tr>
+          {columns.map(([title, of]) => (
+            <th scope="col" class={of}>
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
 
 /** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */
 export const ClippedCell: FC<{ text: string; of?: string; children?: Child }> = ({ text, of, children }) => (
@@ -130,11 +249,12 @@ export const StateCell: FC<{ tone: Tone; label: string; text?: string | undefine
 );
 
 /** How long ago, with the exact time as a tooltip. */
-export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
-  const iso = isoTime(at);
+export const Ago: FC<{ at: number | string }> = ({ at }) => {
+  const { f, now } = usePage();
+  const time = typeof at === "string" ? Date.parse(at) : at;
   return (
-    <time class="nowrap" datetime={iso} title={iso}>
-      {agoOf(at, now)}
+    <time class="nowrap" datetime={isoTime(time)} title={f.exact(time)}>
+      {f.ago(time, now)}
     </time>
   );
 };
@@ -147,14 +267,11 @@ type CopyableProps = Readonly<{
   id: string;
   text: string;
   label: string;
-  /** The text of the button. */
-  verb?: string;
-  /** How many lines more there are, for the fold. */
-  more?: (count: number) => string;
 }>;
 
 /** Text with a button that copies it. Lines after the first 18 are folded. */
-export const Copyable: FC<CopyableProps> = ({ id, text, label, verb = "Copy", more = moreLines }) => {
+export const Copyable: FC<CopyableProps> = ({ id, text, label }) => {
+  const { t, f } = usePage();
   const [shown, folded] = foldedLines(text);
   return (
     <section class="copy" aria-label={label}>
@@ -163,7 +280,7 @@ export const Copyable: FC<CopyableProps> = ({ id, text, label, verb = "Copy", mo
       </pre>
       {folded !== undefined && (
         <details>
-          <summary>{more(folded.split("\n").length)}</summary>
+          <summary>{t.moreLines(f.count(folded.split("\n").length))}</summary>
           <pre tabindex={0}>
             <code id={`${id}-more`}>{folded}</code>
           </pre>
@@ -173,15 +290,13 @@ export const Copyable: FC<CopyableProps> = ({ id, text, label, verb = "Copy", mo
         class="tiny"
         type="button"
         data-copy={folded === undefined ? id : `${id} ${id}-more`}
-        aria-label={`${verb}: ${label}`}
+        aria-label={`${t.copy}: ${label}`}
       >
-        {verb}
+        {t.copy}
       </button>
     </section>
   );
 };
-
-const moreLines = (count: number) => plural(count, "more line");
 
 /** The beginning of a text, and the rest where there is much more. */
 function foldedLines(text: string): readonly [shown: string, folded?: string] {
@@ -203,6 +318,7 @@ const outcomes = {
   paused: "Paused. New events join the backlog until you resume the destination.",
   resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
   "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
+  saved: noticeTexts.saved,
   changed: "Changes saved. They apply from the next batch.",
   unchanged: "Nothing was changed.",
   deleted: "Destination deleted. Its unfinished deliveries are cancelled.",
@@ -279,7 +395,7 @@ type ConfirmationProps = Readonly<{
 /** Asks before something that cannot be undone. */
 export const Confirmation: FC<ConfirmationProps> = ({ title, what, action, verb, back }) => (
   <section class="narrow">
-    <h1 class="break">{title}</h1>
+    <h1>{title}</h1>
     <div class="stack">
       {what.map((sentence) => (
         <p>{sentence}</p>
@@ -288,9 +404,7 @@ export const Confirmation: FC<ConfirmationProps> = ({ title, what, action, verb,
         <button type="submit" class="main bad">
           {verb}
         </button>
-        <a class="button" href={back}>
-          Cancel
-        </a>
+        <ButtonLink href={back}>Cancel</ButtonLink>
       </form>
     </div>
   </section>
@@ -315,14 +429,11 @@ export const WindowTabs: FC<{ at: (window?: StatsWindow) => string; current: Sta
   at,
   current,
 }) => (
-  <nav class="tabs" aria-label="Time range">
-    {windows.map((window) => (
-      <a
-        href={at(window === "15m" ? undefined : window)}
-        {...(window === current && { "aria-current": "true" })}
-      >
-        {windowTexts[window].short}
-      </a>
-    ))}
-  </nav>
+  <Tabs
+    label="Time range"
+    of={windows.map((window) => {
+      const { short } = windowTexts[window];
+      return [at(window === "15m" ? undefined : window), short, window === current] as const;
+    })}
+  />
 );

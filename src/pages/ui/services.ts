@@ -9,6 +9,8 @@ import {
   type Refused,
   type Result,
 } from "../../core/result.ts";
+import { updateDestination } from "../../features/destinations/service.ts";
+import { readChange } from "../../features/destinations/validate.ts";
 import type { Caller } from "../../features/service.ts";
 import { unexpectedError } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
@@ -47,6 +49,14 @@ export async function attemptRead<I, T, K extends RefusalKind>(
   return input.kind === "ok" ? attempt(caller, () => work(input.value)) : input;
 }
 
+type Change = Readonly<{ id: string; input: Readonly<Record<string, unknown>>; requestUrl: string }>;
+
+/** Changes a destination as a form says, unless that cannot be read. */
+export function saveDestination(caller: Caller, { id, input, requestUrl }: Change) {
+  const read = readChange(caller.services, input, requestUrl);
+  return attemptRead(caller, read, (change) => updateDestination(caller, { id, change, requestUrl }));
+}
+
 /** A form's input as the schema has it, or its faults. */
 export function readTyped<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "invalid"> {
   const result = checked(schema, typed);
@@ -61,4 +71,13 @@ export function statusOfRefused({ kind }: Pick<Refused, "kind">): 422 | 500 | 50
 /** The refusal of a form that cannot be read, before a service sees it. */
 export function unreadable(errors: readonly FieldError[]): Refused<"invalid"> {
   return { kind: "invalid", detail: "The form cannot be read", errors };
+}
+
+/** A page of rows, of which one more was read than it has, and the last of them where there are more. */
+export function pageOfRows<T>(
+  read: readonly T[],
+  size: number,
+): Readonly<{ rows: readonly T[]; next: T | undefined }> {
+  const rows = read.slice(0, size);
+  return { rows, next: read.length > size ? rows.at(-1) : undefined };
 }

@@ -164,7 +164,8 @@ function successes({ attempts, failures }: Readonly<{ attempts: number; failures
   return `${some} attempts in the last 15 minutes succeeded`;
 }
 
-type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
+/** A state in one or two words, and in a sentence. */
+export type StateText = Readonly<{ tone: Tone; label: string; text: string }>;
 
 type Delivery = {
   readonly reason?: string | undefined;
@@ -176,7 +177,7 @@ type Delivery = {
 >;
 
 /** @param acceptedAt when the event was accepted */
-export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): DeliveryText {
+export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): StateText {
   switch (delivery.state) {
     case "queued": {
       const { reason } = delivery;
@@ -294,6 +295,23 @@ export function causeText(cause: string): string {
     token_refused: "access token refused, and the token endpoint refuses the client",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** What came of an attempt, as far as there was an answer. */
+export type AttemptEnd = Readonly<{ status?: number | undefined; error?: string | undefined }>;
+
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function resultText({ status, error }: AttemptEnd): string {
+  if (status === undefined) return capitalized(causeText(error ?? "no response"));
+  return error === undefined ? `HTTP ${status}` : `${capitalized(causeText(error))} (HTTP ${status})`;
+}
+
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function lastResponseText(
+  { last_status: status, last_error: error }: Pick<DeliveryJson, "last_status" | "last_error">,
+  causeOf = causeText,
+): string | number {
+  return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeOf(error);
 }
 
 /** Statuses that the guide explains one by one. */

@@ -45,6 +45,7 @@ a { color: inherit; text-decoration: underline; text-decoration-color: var(--lin
 a:hover { color: var(--accent); text-decoration-color: currentColor; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
 h1, h2, h3, p, ol, ul, dl, dd, figure { margin: 0; padding: 0; }
+h1, h2, h3, .lede, .crumb { overflow-wrap: anywhere; }
 h1 { font-size: clamp(1.5rem, 4.2vw, 2.125rem); line-height: 1.2; font-weight: 600; letter-spacing: -0.022em; text-wrap: balance; }
 h2 { font-size: 1.0625rem; line-height: 1.3; font-weight: 600; letter-spacing: -0.01em; }
 h3 { font-size: 0.9375rem; font-weight: 600; }
@@ -209,6 +210,15 @@ td.num a, td.pick { position: relative; z-index: 1; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 
+/** Rules that hide the inputs of a group which are for other choices of a select. */
+function onlyFor(select: string, group: string, choices: readonly string[]): string {
+  const rules = choices.map(
+    (choice) =>
+      `form:has([name="${select}"] option[value="${choice}"]:checked) .${group} .only:not(.for-${choice}) { display: none; }`,
+  );
+  return rules.join("\n");
+}
+
 /** Forms and buttons. */
 export const forms = /* css */ `
 button, .button {
@@ -235,14 +245,9 @@ label.check { color: var(--ink); font-size: 0.875rem; }
 :root:not([data-scripted]) .scripted { display: none; }
 button.main.bad { background: var(--bad); border-color: var(--bad); color: var(--paper); }
 a.danger { color: var(--bad); font-size: 0.875rem; }
-form:has([name="kind"] option[value="https"]:checked) .by-kind .only:not(.for-https) { display: none; }
-form:has([name="kind"] option[value="queue"]:checked) .by-kind .only:not(.for-queue) { display: none; }
-form:has([name="kind"] option[value="service"]:checked) .by-kind .only:not(.for-service) { display: none; }
+${onlyFor("kind", "by-kind", ["https", "queue", "service"])}
 form:has([name="auth_kind"] option[value=""]:checked) .by-auth .only { display: none; }
-form:has([name="auth_kind"] option[value="basic"]:checked) .by-auth .only:not(.for-basic) { display: none; }
-form:has([name="auth_kind"] option[value="bearer"]:checked) .by-auth .only:not(.for-bearer) { display: none; }
-form:has([name="auth_kind"] option[value="header"]:checked) .by-auth .only:not(.for-header) { display: none; }
-form:has([name="auth_kind"] option[value="oauth2"]:checked) .by-auth .only:not(.for-oauth2) { display: none; }
+${onlyFor("auth_kind", "by-auth", ["basic", "bearer", "header", "oauth2"])}
 input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 .tall textarea { min-height: 20rem; }

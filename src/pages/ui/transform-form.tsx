@@ -6,6 +6,7 @@ import { type ReadyTemplate, readyTemplates } from "../../core/transform/ready.t
 import { methods, type TransformTemplate } from "../../core/transform/template.ts";
 import { type shownSource, transformShown } from "../../features/destinations/fields.ts";
 import { AreaField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
+import { fieldsNamed } from "./form-fields.ts";
 import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
 import { Options } from "./parts.tsx";
 import { readTyped } from "./services.ts";
@@ -96,7 +97,7 @@ export function typedOf(template: TransformTemplate | null): Form {
 
 /** The form's state: each fault of a refusal at its field, and others above. */
 export function transformFormState(values: Form, t: TransformTexts, refused?: Refused): FormState {
-  const labels = Object.fromEntries(INPUTS.map((part) => [part, [part, t.labels[part]] as const]));
+  const labels = fieldsNamed(t.labels);
   const errors = (refused?.errors ?? []).map((error) => placed(error, t));
   const detail = refused === undefined ? undefined : refused.kind === "conflict" ? t.outdated : t.notSaved;
   return { values, labels, errors, ...(detail !== undefined && { detail }) };
@@ -109,34 +110,6 @@ function placed({ field, fault, expected }: FieldError, t: TransformTexts): Form
   const text = `${t.wrong}${place === "" ? "" : ` (${place})`}: ${fault}; ${expected}.`;
   return { input: part, label: part ? t.labels[part] : name, text };
 }
-
-export const TransformNotice: FC<{ form: FormState; t: TransformTexts }> = ({
-  form: { errors, detail },
-  t,
-}) => {
-  if (detail === undefined) return null;
-  const general = errors.filter(({ input }) => input === undefined);
-  const links = new Map(errors.flatMap(({ input, label }) => (input ? [[input, label] as const] : [])));
-  return (
-    <div class="notice tone-bad break" role="alert">
-      {errors.length === 0 && <p>{detail}</p>}
-      {general.map(({ text }) => (
-        <p>{text}</p>
-      ))}
-      {links.size > 0 && (
-        <p>
-          {`${t.check} `}
-          {[...links].map(([input, label], i) => (
-            <>
-              {i > 0 && ", "}
-              <a href={`#f-${input}`}>{label}</a>
-            </>
-          ))}
-        </p>
-      )}
-    </div>
-  );
-};
 
 type FieldsProps = Readonly<{
   form: FormState;

@@ -1,11 +1,7 @@
-/**
- * The page of a transformation: its form, ready templates, a preview, its versions. Dashboard and portal show the same, each in
- * its words, and say who may do what.
- */
+/** The page of a transformation: its form, ready templates, a preview, its versions. */
 import type { Context, Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { MiddlewareHandler } from "hono/types";
-import { conflict, type Refused, type Result } from "../../core/result.ts";
+import { conflict, type Refused } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { sendsAsIs } from "../../core/transform/versions.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
@@ -25,20 +21,21 @@ import type { Caller } from "../../features/service.ts";
 import type { Destination } from "../../store/destination.ts";
 import { currentTransform } from "../../store/transforms.ts";
 import { nameOf } from "./destination-table.tsx";
-import { ChoiceField, type FormState } from "./fields.tsx";
+import { ChoiceField, FormNotice, type FormState } from "./fields.tsx";
 import { type Form, textIn } from "./format.ts";
-import { Crumb, Section, Submit } from "./parts.tsx";
+import { usePage } from "./page.tsx";
+import { Ago, Section, Submit, Top } from "./parts.tsx";
 import { attempt, attemptRead } from "./services.ts";
+import { formOf, type PageAnswer, pathsOf, type Surface } from "./surface.ts";
 import {
   ReadyTemplates,
   type ShownSource,
   sourceTyped,
   TemplateFields,
-  TransformNotice,
   transformFormState,
   typedOfSource,
 } from "./transform-form.tsx";
-import { TransformDryRun, TransformFaults, type TransformWords, VersionList } from "./transform-view.tsx";
+import { TransformDryRun, TransformFaults, VersionList } from "./transform-view.tsx";
 
 /** The source at work; null: none, or one that cannot be read. */
 function sourceNow(row: Destination): ShownSource {
@@ -80,71 +77,76 @@ function isOfForm({ kind }: Refused): boolean {
 }
 
 /** The outcome of a form, for the page that shows it again. */
-export type ShownTransform = Readonly<{ typed?: Form; refused?: Refused; preview?: TransformPreview }>;
-
-type Answer = Response | Promise<Response>;
-
-/** What dashboard and portal each do in their own way. */
-type Surface<E extends Env> = Readonly<{
-  /** The address of the page, with `:id` for the destination. */
-  path: string;
-  /** Refuse visitors who may not change it, and those who may not preview. */
-  changing: readonly MiddlewareHandler<E>[];
-  previewing: readonly MiddlewareHandler<E>[];
-  callerOf: (c: Context<E>) => Caller;
-  find: (c: Context<E>, id: string) => Promise<Result<Destination>>;
-  show: (c: Context<E>, id: string, shown?: ShownTransform) => Answer;
-  showMissing: (c: Context<E>) => Answer;
-  showRefused: (c: Context<E>, refused: Refused, back: string) => Answer;
-}>;
+type ShownTransform = Readonly<{ typed?: Form; refused?: Refused; preview?: TransformPreview }>;
 
 /** Registers the page and its forms: save, preview, restore. */
-export function registerTransformForms<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
-  const { path: page, changing, previewing, callerOf, find, show, showMissing, showRefused } = surface;
-  const pathOf = (id: string) => page.replace(":id", id);
-  const idIn = (c: Context<E>) => c.req.param("id") ?? "";
-  const toSaved = (c: Context<E>) => c.redirect(`${pathOf(idIn(c))}?done=saved`, 303);
+export function registerTransform<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
+  const { callerOf, find, may, showPage, showMissing, showRefused, viewOf } = surface;
+  const { route, idIn, home, path } = pathsOf(surface, "transform");
 
-  for (const guard of changing) for (const path of [page, `${page}/restore`]) app.post(path, guard);
-  for (const guard of previewing) app.post(`${page}/preview`, guard);
+  for (const path of [route, `${route}/preview`, `${route}/restore`])
+    for (const action of ["change_endpoint", "write_transform"] as const) app.post(path, may(action));
+  app.post(`${route}/preview`, may("preview_endpoint"));
 
-  app.get(page, (c) => show(c, idIn(c)));
+  app.get(route, (c) => show(c));
 
-  app.post(page, async (c) => {
-    const typed: Form = await c.req.parseBody();
+  app.post(route, async (c) => {
+    const typed = await formOf(c);
     const found = await find(c, idIn(c));
     if (found.kind !== "ok") return showMissing(c);
     const saved = await saveTransform(callerOf(c), found.value, typed, c.req.url);
     return saved.kind === "ok" ? toSaved(c) : showAgain(c, typed, saved);
   });
 
-  app.post(`${page}/preview`, async (c) => {
-    const typed: Form = await c.req.parseBody();
+  app.post(`${route}/preview`, async (c) => {
+    const typed = await formOf(c);
     const found = await find(c, idIn(c));
     if (found.kind !== "ok") return showMissing(c);
     const tried = await tryTransform(callerOf(c), found.value, typed);
-    return tried.kind === "ok"
-      ? show(c, idIn(c), { typed, preview: tried.value })
-      : showAgain(c, typed, tried);
+    return tried.kind === "ok" ? show(c, { typed, preview: tried.value }) : showAgain(c, typed, tried);
   });
 
-  app.post(`${page}/restore`, async (c) => {
-    const id = idIn(c);
-    const input = { id, version: Number((await c.req.parseBody()).version), requestUrl: c.req.url };
+  app.post(`${route}/restore`, async (c) => {
+    const input = { id: idIn(c), version: Number((await formOf(c)).version), requestUrl: c.req.url };
     const restored = await attempt(callerOf(c), () => restoreTransform(callerOf(c), input));
-    return restored.kind === "ok" ? toSaved(c) : showRefused(c, restored, pathOf(id));
+    return restored.kind === "ok" ? toSaved(c) : showRefused(c, restored, path(c));
   });
 
-  function showAgain(c: Context<E>, typed: Form, refused: Refused): Answer {
-    const id = idIn(c);
-    return isOfForm(refused) ? show(c, id, { typed, refused }) : showRefused(c, refused, pathOf(id));
+  const toSaved = (c: Context<E>) => c.redirect(`${path(c)}?done=saved`, 303);
+
+  function showAgain(c: Context<E>, typed: Form, refused: Refused): PageAnswer {
+    return isOfForm(refused) ? show(c, { typed, refused }) : showRefused(c, refused, path(c));
+  }
+
+  async function show(c: Context<E>, { typed, ...shown }: ShownTransform = {}) {
+    const found = await find(c, idIn(c));
+    if (found.kind !== "ok") return showMissing(c);
+    const row = found.value;
+    const read = await readTransformPage(callerOf(c), row);
+    const { ready, version, done } = c.req.query();
+    const { title } = viewOf(c).t.transform;
+    return showPage(
+      c,
+      { title: `${title}: ${nameOf(row)}`, refused: shown.refused },
+      <TransformPage
+        {...read}
+        {...shown}
+        row={row}
+        home={home(c)}
+        path={path(c)}
+        isSaved={done === "saved"}
+        typed={typed ?? transformTyped(row, read.versions, { ready, version })}
+        ready={ready}
+        runsCode={callerOf(c).services.functions !== undefined}
+      />,
+    );
   }
 }
 
 type Versions = TransformVersions["data"];
 
 /** Reads everything that the page shows besides its form. */
-export async function readTransformPage(caller: Caller, row: Destination) {
+async function readTransformPage(caller: Caller, row: Destination) {
   const [types, versions, faults] = await Promise.all([
     getTypesWithExamples(caller, undefined),
     getTransformVersions(caller, row.id),
@@ -167,7 +169,7 @@ export async function readTransformFaults(caller: Caller, row: Destination) {
 type Asked = Readonly<{ ready?: string | undefined; version?: string | undefined }>;
 
 /** The form at first: of the ready template or the version that the address names, or else of what is at work. */
-export function transformTyped(row: Destination, versions: Versions, { ready, version }: Asked): Form {
+function transformTyped(row: Destination, versions: Versions, { ready, version }: Asked): Form {
   if (ready !== undefined) {
     const name = readyTemplates.find((one): one is ReadyTemplate => one === ready);
     return typedOfSource(name === undefined ? null : { template: readyTemplate(name) });
@@ -179,104 +181,94 @@ export function transformTyped(row: Destination, versions: Versions, { ready, ve
 }
 
 type PageProps = Readonly<{
-  words: TransformWords;
   row: Destination;
-  /** The page's own, and the destination's. */
+  /** The destination's page, and the page's own. */
+  home: string;
   path: string;
-  destinationPath: string;
   isSaved: boolean;
   typed: Form;
   refused?: Refused | undefined;
   preview?: TransformPreview | undefined;
   ready?: string | undefined;
-  /** Whether to show where requests go. */
-  showsUrl: boolean;
-  mayChange: boolean;
-  mayWriteCode: boolean;
-  mayPreview: boolean;
+  /** Whether the deployment runs code. */
+  runsCode: boolean;
 }> &
   Awaited<ReturnType<typeof readTransformPage>>;
 
-export const TransformPage: FC<PageProps> = (props) => {
-  const { words, row, path, typed, refused, preview, ready, versions, faults, mayChange } = props;
-  const { t } = words;
+const TransformPage: FC<PageProps> = (props) => {
+  const { row, home, path, isSaved, typed, refused, preview, ready, versions, faults } = props;
+  const page = usePage();
+  const t = page.t.transform;
+  const mayChange = page.mayCall(restoreTransform) && page.may("write_transform");
   const form = transformFormState(typed, t, refused);
   return (
     <>
-      <section>
-        <Crumb href={props.destinationPath}>{nameOf(row)}</Crumb>
-        <h1>{t.title}</h1>
-        <p class="lede">{t.lede}</p>
-      </section>
-      {props.isSaved && <output class="notice tone-good">{t.saved}</output>}
-      <TransformNotice form={form} t={t} />
+      <Top crumb={[home, nameOf(row)]} title={t.title} lede={t.lede} />
+      {isSaved && <output class="notice tone-good">{t.saved}</output>}
+      <FormNotice form={form} />
       {currentTransform(row) === undefined && <p class="notice tone-bad">{t.unreadable}</p>}
-      <TransformFaults words={words} faults={faults} />
+      <TransformFaults faults={faults} />
       {mayChange && <ReadyTemplates path={path} t={t} chosen={ready} />}
       <div class="columns">
-        <TransformForm {...props} form={form} />
-        <VersionList words={words} path={path} versions={versions} mayChange={mayChange} />
+        <TransformForm {...props} form={form} mayChange={mayChange} />
+        <VersionList path={path} versions={versions} mayChange={mayChange} />
       </div>
-      {preview && <TransformDryRun preview={preview} t={t} showsUrl={props.showsUrl} />}
+      {preview && <TransformDryRun preview={preview} showsUrl={page.showsTarget(row)} />}
     </>
   );
 };
 
-const TransformForm: FC<PageProps & Readonly<{ form: FormState }>> = ({
-  words: { t },
-  row,
-  path,
-  form,
-  types,
-  mayChange,
-  mayWriteCode,
-  mayPreview,
-}) => (
-  <form class="stack" method="post" action={path} aria-label={t.title}>
-    <input type="hidden" name="read_version" value={versionNow(row)} autocomplete="off" />
-    <fieldset class="stack" disabled={!mayChange}>
-      <legend class="hidden">{t.title}</legend>
-      <TemplateFields
-        form={form}
-        t={t}
-        hasUrl={kindNameOf(row.url) !== "queue"}
-        hasCode={mayWriteCode || sourceNow(row)?.code !== undefined}
-      />
-    </fieldset>
-    {mayChange && mayPreview && types.length > 0 && (
-      <ChoiceField
-        form={{ ...form, labels: { ...form.labels, type: ["type", t.example] } }}
-        name="type"
-        options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
-      />
-    )}
-    {mayChange && (
-      <div class="actions">
-        <Submit>{t.save}</Submit>
-        {mayPreview && (
-          <>
-            <button type="submit" formaction={`${path}/preview#preview`}>
-              {t.try}
-            </button>
-            <span class="hint">{t.tryHint}</span>
-          </>
-        )}
-      </div>
-    )}
-  </form>
-);
+type FormProps = PageProps & Readonly<{ form: FormState; mayChange: boolean }>;
 
-type SummaryProps = Readonly<{
-  words: TransformWords;
-  row: Destination;
-  /** The page of the transformation. */
-  path: string;
-  faults: Awaited<ReturnType<typeof readTransformFaults>>;
-}>;
+const TransformForm: FC<FormProps> = ({ row, path, form, types, mayChange, runsCode }) => {
+  const { may, mayCall, t: texts } = usePage();
+  const t = texts.transform;
+  const mayPreview = mayCall(previewTransform);
+  return (
+    <form class="stack" method="post" action={path} aria-label={t.title}>
+      <input type="hidden" name="read_version" value={versionNow(row)} autocomplete="off" />
+      <fieldset class="stack" disabled={!mayChange}>
+        <legend class="hidden">{t.title}</legend>
+        <TemplateFields
+          form={form}
+          t={t}
+          hasUrl={kindNameOf(row.url) !== "queue"}
+          hasCode={(mayChange && runsCode && may("write_code")) || sourceNow(row)?.code !== undefined}
+        />
+      </fieldset>
+      {mayChange && mayPreview && types.length > 0 && (
+        <ChoiceField
+          form={{ ...form, labels: { ...form.labels, type: ["type", t.example] } }}
+          name="type"
+          options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
+        />
+      )}
+      {mayChange && (
+        <div class="actions">
+          <Submit>{t.save}</Submit>
+          {mayPreview && (
+            <>
+              <button type="submit" formaction={`${path}/preview#preview`}>
+                {t.try}
+              </button>
+              <span class="hint">{t.tryHint}</span>
+            </>
+          )}
+        </div>
+      )}
+    </form>
+  );
+};
 
-/** On a destination's page: which version is at work, and what it failed for. Nothing where events are sent as they are. */
-export const TransformSummary: FC<SummaryProps> = ({ words, row, path, faults }) => {
-  const { t, count, ago, author } = words;
+type SummaryProps = Readonly<{ row: Destination; path: string; faults: PageProps["faults"] }>;
+
+/**
+ * On a destination's page: which version is at work, and what it failed for. Nothing where events are sent as they are.
+ * @param path of the destination
+ */
+export const TransformSummary: FC<SummaryProps> = ({ row, path, faults }) => {
+  const { f, authorText, t: texts } = usePage();
+  const t = texts.transform;
   const current = currentTransform(row);
   if (current === null || (current && sendsAsIs(current))) return null;
   return (
@@ -286,14 +278,14 @@ export const TransformSummary: FC<SummaryProps> = ({ words, row, path, faults })
           <p class="notice tone-bad">{t.unreadable}</p>
         ) : (
           <p class="break">
-            {`${t.current} ${t.version(count(current.version))}, `}
-            {ago(current.at)}
-            {`, ${author({ ...current.by, person: current.by.person ?? null })}`}
+            {`${t.current} ${t.version(f.count(current.version))}, `}
+            <Ago at={current.at} />
+            {`, ${authorText({ ...current.by, person: current.by.person ?? null })}`}
           </p>
         )}
-        <TransformFaults words={words} faults={faults} />
+        <TransformFaults faults={faults} />
         <p>
-          <a href={path}>{t.edit}</a>
+          <a href={`${path}/transform`}>{t.edit}</a>
         </p>
       </div>
     </Section>

@@ -29,8 +29,6 @@ export type TransformTexts = Readonly<{
   /** The notice of a form that was open while another version was saved. */
   outdated: string;
   notSaved: string;
-  /** Introduces links to the fields at fault. */
-  check: string;
   /** Introduces the fault of a part. */
   wrong: string;
   try: string;
@@ -97,7 +95,6 @@ export const transformTexts: TransformTexts = {
   outdated:
     "Another version was saved after you opened this form. Your input is below: check the versions, then save again.",
   notSaved: "It cannot be saved at the moment. Try again in a few seconds.",
-  check: "Correct these fields:",
   wrong: "This cannot be used",
   try: "Try it",
   tryHint: "Shows what it makes of the last events and the example. Saves and sends nothing.",

@@ -1,5 +1,6 @@
 /** The troubleshooting guide is the same in the repository and at /docs, and covers every reason of a delivery. */
 import { readFileSync } from "node:fs";
+import { jsx } from "hono/jsx";
 import { expect, test } from "vitest";
 import { attemptErrors, deliveryReasons, waitingReasons } from "../../../src/core/reasons.ts";
 import type { DeliveryJson } from "../../../src/features/deliveries/schema.ts";
@@ -7,7 +8,9 @@ import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
 import { remedies, steps } from "../../../src/http/docs/remedies.ts";
 import { documentOf } from "../../../src/http/openapi/document.ts";
+import { dashboardView } from "../../../src/pages/dashboard/view.tsx";
 import { DeliveryPanel } from "../../../src/pages/ui/delivery-panel.tsx";
+import { PageProvider } from "../../../src/pages/ui/page.tsx";
 import { remedyAnchor } from "../../../src/pages/ui/status-text.ts";
 
 const root = `${import.meta.dirname}/../../..`;
@@ -65,15 +68,9 @@ test("a delivery in the dashboard leads to the place of its reason", () => {
     ...{ id: "dlv_1", event_id: "evt_1", destination_id: "dst_1", state: "retrying", reason: "http_503" },
     ...{ attempts: 1, give_up_at: "2026-11-24T09:00:00.000Z", log: [] },
   };
-  const panel = DeliveryPanel({
-    delivery,
-    name: "One",
-    acceptedAt: 0,
-    now: 1_000,
-    mayChange: false,
-    areKept: () => false,
-    isErased: false,
-  });
+  const value = dashboardView({ now: 1_000, mayCall: () => false });
+  const props = { delivery, name: "One", acceptedAt: 0, areKept: () => false, isErased: false };
+  const panel = jsx(PageProvider, { value }, jsx(DeliveryPanel, props));
   expect(String(panel)).toContain('<a href="/docs#reason-http_500">What to do</a>');
 });
 

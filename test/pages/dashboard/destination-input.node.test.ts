@@ -236,7 +236,7 @@ describe("an error", () => {
 
   it("of a signature form is shown at the form that it is about", () => {
     const form = { sign_stripe: "on", template_0_content: "", template_3_content: "x" };
-    expect(said("signature_forms[0].form", form)).toEqual(["sign_stripe", expect.anything()]);
+    expect(said("signature_forms[0].form", form)).toEqual(["signature_forms", expect.anything()]);
     expect(said("signature_forms[1].content", form)).toEqual([
       "template_3_content",
       "Signed text is 7; expected 8.",

@@ -42,7 +42,7 @@ function hiddenIn(html: string): Record<string, string> {
 
 /** The fault that is shown at a field. */
 function faultAt(html: string, field: string): string | undefined {
-  return new RegExp(`<p class="fault" id="${field}-fault"[^>]*>([^<]*)</p>`).exec(html)?.[1];
+  return new RegExp(`id="f-${field}-fault"><p>([^<]*)</p>`).exec(html)?.[1];
 }
 
 describe("an endpoint", () => {

@@ -9,7 +9,7 @@ const HOOK = "https://example.com/hook";
 const { call } = testApi();
 const textOf = (html: string) => html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
 const faultAt = (html: string, field: string) =>
-  new RegExp(`<p class="fault" id="${field}-fault"[^>]*>([^<]*)</p>`).exec(html)?.[1];
+  new RegExp(`id="f-${field}-fault"><p>([^<]*)</p>`).exec(html)?.[1];
 
 async function endpointOf(tenant = "acme", settings: object = {}): Promise<string> {
   return (await call("POST", "/v1/destinations", { url: HOOK, tenant, ...settings })).json.id;
@@ -190,7 +190,7 @@ describe("the body and the signature forms of an endpoint", () => {
     const browser = await visitor("acme");
     const { status, html } = await browser.post("/portal/endpoints/new", { ...form, ...fields });
     expect([status, faultAt(html, field)]).toEqual([422, expect.stringMatching(text)]);
-    expect(html).toMatch(/<details open=""><summary>Body and signature|id="headers-fault"/);
+    expect(html).toMatch(/<details open=""><summary>Body and signature|id="f-headers-fault"/);
     expect(html).toContain(`name="url"`);
   });
 

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
+import { signedIn } from "../../support/dashboard.ts";
 import { visitor } from "../../support/portal.ts";
 import { receivers } from "../../support/receivers.ts";
 
@@ -63,7 +64,7 @@ describe("a visitor of the portal", () => {
       target: 'https://10.0.0.1/"><script>',
     });
     expect(status).toBe(422);
-    expect(html).toMatch(/id="target-fault" role="alert">Geben Sie eine öffentliche URL an/);
+    expect(html).toMatch(/id="f-target-fault"><p>Geben Sie eine öffentliche URL an/);
     expect(html).toContain("https://10.0.0.1/&quot;&gt;&lt;script&gt;");
     expect(await rowOf(id)).toEqual({ notice_channel: null, notice_target: null });
   });
@@ -100,6 +101,21 @@ describe("a visitor of the portal", () => {
     expect((await browser.get(path)).status).toBe(404);
     for (const more of ["", "/remove", "/test"])
       expect((await browser.post(path + more, form)).status).toBe(404);
+    expect(await rowOf(id)).toEqual({ notice_channel: null, notice_target: null });
+  });
+});
+
+describe("an operator at the dashboard", () => {
+  it("sets a channel and removes it, and is led back to the destination, which says so", async () => {
+    const id = await endpointOf();
+    const browser = await signedIn();
+    const path = `/dashboard/destinations/${id}`;
+    expect((await browser.get(`${path}/notices`)).html).toContain("The tenant acme gets a notice");
+    for (const more of ["", "/remove"]) {
+      const { status, headers } = await browser.post(`${path}/notices${more}`, form);
+      expect([status, headers.get("location")]).toEqual([303, `${path}?done=saved`]);
+    }
+    expect((await browser.get(`${path}?done=saved`)).html).toContain("Saved. It applies from now on.");
     expect(await rowOf(id)).toEqual({ notice_channel: null, notice_target: null });
   });
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { DeliveryJson } from "../../../src/features/deliveries/schema.ts";
-import { lastResponseText } from "../../../src/pages/ui/delivery-log.tsx";
-import { resultText, timelineOf } from "../../../src/pages/ui/delivery-panel.tsx";
+import { timelineOf } from "../../../src/pages/ui/delivery-panel.tsx";
+import { lastResponseText, resultText } from "../../../src/pages/ui/status-text.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const at = (ms: number) => new Date(NOW + ms).toISOString();

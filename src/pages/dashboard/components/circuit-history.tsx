@@ -8,6 +8,7 @@ import type { GateView } from "../../../core/gate-view.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { durationOf, momentOf, plural } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import { Ago, Section, StateLabel } from "../../ui/parts.tsx";
 import { pauseText } from "../../ui/status-text.ts";
 
@@ -23,45 +24,46 @@ const entryTexts: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" |
 /** Older entries are folded away. */
 const SHOWN = 8;
 
-export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => {
+export const CircuitHistory: FC<{ history: readonly HistoryEntry[] }> = ({ history }) => {
   const newest = history.toReversed();
   return (
     <Section id="history" title="Status history">
       {history.length === 0 ? (
         <p class="empty">Never interrupted: the circuit has not opened, and there was no hold or pause.</p>
       ) : (
-        <>
-          <Entries history={newest.slice(0, SHOWN)} now={now} />
-          {newest.length > SHOWN && (
-            <details>
-              <summary>Earlier</summary>
-              <Entries history={newest.slice(SHOWN)} now={now} />
-            </details>
-          )}
-        </>
+        <Entries history={newest.slice(0, SHOWN)} />
+      )}
+      {newest.length > SHOWN && (
+        <details>
+          <summary>Earlier</summary>
+          <Entries history={newest.slice(SHOWN)} />
+        </details>
       )}
     </Section>
   );
 };
 
-const Entries: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => (
-  <ol class="log">
-    {history.map(({ at, what, times, until, reason }) => (
-      <li>
-        <time datetime={isoTime(at)}>{momentOf(at, now)}</time>
-        <span>
-          <StateLabel tone={entryTexts[what].tone}>{entryTexts[what].text}</StateLabel>{" "}
-          <span class="soft small">
-            <Ago at={at} now={now} />
-            {times !== undefined && `, ${plural(times, "time")} in a row`}
-            {until !== undefined && `, for ${durationOf(until - at)}`}
-            {reason !== undefined && `, ${pauseText(reason)}`}
+const Entries: FC<{ history: readonly HistoryEntry[] }> = ({ history }) => {
+  const { now } = usePage();
+  return (
+    <ol class="log">
+      {history.map(({ at, what, times, until, reason }) => (
+        <li>
+          <time datetime={isoTime(at)}>{momentOf(at, now)}</time>
+          <span>
+            <StateLabel tone={entryTexts[what].tone}>{entryTexts[what].text}</StateLabel>{" "}
+            <span class="soft small">
+              <Ago at={at} />
+              {times !== undefined && `, ${plural(times, "time")} in a row`}
+              {until !== undefined && `, for ${durationOf(until - at)}`}
+              {reason !== undefined && `, ${pauseText(reason)}`}
+            </span>
           </span>
-        </span>
-      </li>
-    ))}
-  </ol>
-);
+        </li>
+      ))}
+    </ol>
+  );
+};
 
 type Interruption = Readonly<{ kind: "circuit" | "held" | "paused"; from: number; to: number }>;
 
@@ -103,10 +105,9 @@ function joined(all: readonly Interruption[], kind: Interruption["kind"]): reado
 
 type TimelineProps = Readonly<{
   interruptions: readonly Interruption[];
-  /** The ends of the timeline; `now` is between them. */
+  /** The ends of the timeline; now is between them. */
   since: number;
   until: number;
-  now: number;
 }>;
 
 const kindTexts: Readonly<Record<Interruption["kind"], string>> = {
@@ -115,7 +116,8 @@ const kindTexts: Readonly<Record<Interruption["kind"], string>> = {
   paused: "paused",
 };
 
-export const CircuitTimeline: FC<TimelineProps> = ({ interruptions, since, until, now }) => {
+export const CircuitTimeline: FC<TimelineProps> = ({ interruptions, since, until }) => {
+  const { now } = usePage();
   const summary = summaryOf(interruptions);
   const place = (at: number) => (100 * (at - since)) / (until - since);
   const bar = (className: string, from: number, to: number, title?: string) => (

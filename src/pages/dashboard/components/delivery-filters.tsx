@@ -14,8 +14,10 @@ import {
 } from "../../../features/deliveries/filters.ts";
 import { deliveryStates } from "../../../features/deliveries/schema.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
+import type { Option } from "../../ui/fields.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
-import { countOf, plural, utcIn } from "../../ui/format.ts";
+import { addressOf, countOf, plural, type Query, utcIn } from "../../ui/format.ts";
+import { Options, Section, Select } from "../../ui/parts.tsx";
 import { capitalized } from "../../ui/status-text.ts";
 
 export const DELIVERIES = "/dashboard/deliveries";
@@ -45,14 +47,12 @@ export function pageWanted(query: URLSearchParams, limit: number, cursor: string
 }
 
 /** Where the log with these filters is. */
-export function logAt(
-  query: URLSearchParams,
-  more: Readonly<Record<string, string>> = {},
-  path = DELIVERIES,
-): string {
-  const all = new URLSearchParams({ ...Object.fromEntries(query), ...more }).toString();
-  return all === "" ? path : `${path}?${all}`;
+export function logAt(query: URLSearchParams, more: Query = {}, path = DELIVERIES): string {
+  return addressOf(path, { ...Object.fromEntries(query), ...more });
 }
+
+/** Where the log is for all tenants: an empty one chooses all of them. */
+const OF_ALL_TENANTS = `${DELIVERIES}?tenant=`;
 
 type Props = Readonly<{ query: URLSearchParams; choices: DeliveryChoices; types: readonly string[] }>;
 
@@ -72,7 +72,8 @@ export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
         const text = `${labels[name as keyof typeof labels]}: ${valueText(name, value, choices)}`;
         const rest = new URLSearchParams([...query].filter(([other]) => other !== name));
         // An empty tenant chooses all of them.
-        const path = logAt(rest, name === "tenant" ? { tenant: "" } : {});
+        if (name === "tenant") rest.set(name, "");
+        const path = rest.size === 0 ? DELIVERIES : `${DELIVERIES}?${rest}`;
         return (
           <a class="chip break" href={path} aria-label={`Remove the filter ${text}`}>
             {text}
@@ -80,7 +81,7 @@ export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
           </a>
         );
       })}
-      <a href={query.has("tenant") ? logAt(new URLSearchParams(), { tenant: "" }) : DELIVERIES}>Clear all</a>
+      <a href={query.has("tenant") ? OF_ALL_TENANTS : DELIVERIES}>Clear all</a>
     </p>
   );
 };
@@ -119,17 +120,7 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   return (
     <form method="get" action={DELIVERIES} class="stack" aria-label="Filters">
       <div class="fields">
-        <label>
-          State
-          <select name="state">
-            <option value="">Any</option>
-            {deliveryStates.map((state) => (
-              <option value={state} selected={query.get("state") === state}>
-                {`${capitalized(state)}${stateCount(choices, state)}`}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select label="State" name="state" of={statesOffered(choices)} chosen={query.get("state")} />
         <ReasonSelect query={query} choices={choices} />
         <DestinationSelect chosen={query.get("destination_id")} choices={choices} />
         {text("type", { list: "types" })}
@@ -151,6 +142,13 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
     </form>
   );
 };
+
+function statesOffered(choices: DeliveryChoices): Option[] {
+  const states = deliveryStates.map(
+    (state): Option => [state, `${capitalized(state)}${stateCount(choices, state)}`],
+  );
+  return [["", "Any"], ...states];
+}
 
 /** The note about the numbers behind states and reasons: which deliveries they count, and whether they are exact. */
 function countsText(query: URLSearchParams, { exact }: DeliveryChoices): string {
@@ -192,11 +190,13 @@ const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) 
         <option value="">Any</option>
         {Object.entries(groups).map(([state, reasons]) => (
           <optgroup label={capitalized(state)}>
-            {[...new Set([...reasons, ...of(state)])].map((reason) => (
-              <option value={reason} selected={chosen === reason}>
-                {`${reasonText(reason)}${countText(choices, state, reason)}`}
-              </option>
-            ))}
+            <Options
+              of={[...new Set([...reasons, ...of(state)])].map((reason) => [
+                reason,
+                `${reasonText(reason)}${countText(choices, state, reason)}`,
+              ])}
+              chosen={chosen}
+            />
           </optgroup>
         ))}
       </select>
@@ -232,26 +232,13 @@ const DestinationSelect: FC<DestinationProps> = ({ chosen, choices: { destinatio
       </label>
     );
   const isListed = chosen === null || destinations.some(({ id }) => id === chosen);
-  return (
-    <label>
-      Destination
-      <select name="destination_id">
-        <option value="">Any</option>
-        {!isListed && (
-          <option value={chosen} selected>
-            {chosen}
-          </option>
-        )}
-        {destinations
-          .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)))
-          .map((row) => (
-            <option value={row.id} selected={row.id === chosen}>
-              {row.description?.trim() ? `${nameOf(row)} (${shortUrl(row.url)})` : nameOf(row)}
-            </option>
-          ))}
-      </select>
-    </label>
-  );
+  const listed = destinations
+    .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)))
+    .map((row): Option => {
+      return [row.id, row.description?.trim() ? `${nameOf(row)} (${shortUrl(row.url)})` : nameOf(row)];
+    });
+  const all: readonly Option[] = [["", "Any"], ...(isListed ? [] : [[chosen, chosen] as const]), ...listed];
+  return <Select label="Destination" name="destination_id" of={all} chosen={chosen} />;
 };
 
 type NamedProps = Readonly<{
@@ -263,10 +250,7 @@ type NamedProps = Readonly<{
 
 /** Destinations to choose from, whose name or URL has the text that was typed. */
 export const NamedList: FC<NamedProps> = ({ query, name, named: { found, count, next } }) => (
-  <section aria-labelledby="named">
-    <div class="head">
-      <h2 id="named" class="break">{`${plural(count, "destination")} with “${name}” in name or URL`}</h2>
-    </div>
+  <Section id="named" title={`${plural(count, "destination")} with “${name}” in name or URL`}>
     <ul>
       {found.map((row) => (
         <li class="break">
@@ -284,5 +268,5 @@ export const NamedList: FC<NamedProps> = ({ query, name, named: { found, count, 
         <a href={logAt(query, { destination: name, after: next })}>Continue</a>
       </p>
     )}
-  </section>
+  </Section>
 );

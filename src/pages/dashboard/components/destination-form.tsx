@@ -5,7 +5,6 @@
 import type { Child, FC } from "hono/jsx";
 import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
-import { templateShapes, vendorForms } from "../../../core/signature-forms.ts";
 import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
 import {
   destinationFields,
@@ -25,11 +24,11 @@ import {
   type FormState,
   type Option,
   TextField,
-  valueIn,
 } from "../../ui/fields.tsx";
-import { templateFields } from "../../ui/form-fields.ts";
-import { bodyTexts, formTexts, kindTexts, orderTexts, templateTexts } from "../../ui/setting-texts.ts";
-import { breakerNames, kindIn, limitNames, MOST_TEMPLATES } from "../destination-input.ts";
+import { fieldsNamed, templateFields } from "../../ui/form-fields.ts";
+import { bodyTexts, kindTexts, orderTexts, templateTexts } from "../../ui/setting-texts.ts";
+import { SignatureForms, templateLabels } from "../../ui/signature-forms.tsx";
+import { breakerNames, kindIn, limitNames } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
 type FormOptions = Readonly<{
@@ -236,84 +235,28 @@ export const schemeOptions: readonly Option[] = [
 const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
   form,
   options: { isNew, scheme },
-}) => {
-  const isUsed = (slot: number) => valueIn(form, `template_${slot}_content`) !== "";
-  const slots = Array.from({ length: MOST_TEMPLATES }, (_, slot) => slot);
-  const shown = slots.slice(0, 1 + slots.findLastIndex(isUsed) + 1);
-  return (
-    <>
-      {isNew ? (
-        <div class="fields">
-          <ChoiceField form={form} name="signature" options={schemeOptions} />
-          <TextField form={form} name="secret" type="password" hint="Empty generates a new secret." />
-          <CheckField form={form} name="handshake" hint="CloudEvents webhook validation (OPTIONS)." />
-        </div>
-      ) : (
-        <p class="small soft">
-          {`Signs with ${scheme === "ed25519" ? "a key pair (ed25519)" : "a shared secret (HMAC)"}. Rotate the secret to change that.`}
-        </p>
-      )}
-      <fieldset class="fields">
-        <legend>Signature forms</legend>
-        {vendorForms.map((name) => (
-          <CheckField form={form} name={`sign_${name}`} label={formTexts[name]} />
-        ))}
-      </fieldset>
-      {shown.map((slot) => (
-        <TemplateFields form={form} slot={slot} />
-      ))}
-    </>
-  );
-};
+}) => (
+  <>
+    {isNew ? (
+      <div class="fields">
+        <ChoiceField form={form} name="signature" options={schemeOptions} />
+        <TextField form={form} name="secret" type="password" hint="Empty generates a new secret." />
+        <CheckField form={form} name="handshake" hint="CloudEvents webhook validation (OPTIONS)." />
+      </div>
+    ) : (
+      <p class="small soft">
+        {`Signs with ${scheme === "ed25519" ? "a key pair (ed25519)" : "a shared secret (HMAC)"}. Rotate the secret to change that.`}
+      </p>
+    )}
+    <SignatureForms form={{ ...form, labels: { ...form.labels, ...ownLabels } }} />
+  </>
+);
 
-const TemplateFields: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
-  const prefix = `template_${slot}_`;
-  const labels = Object.fromEntries(
-    Object.entries(templateFields).map(([name, [input, label]]) => [
-      name,
-      [`${prefix}${input}`, label] as const,
-    ]),
-  );
-  const own = { ...form, labels };
-  const text = (name: keyof typeof templateFields, placeholder: string) => (
-    <TextField form={own} name={`${prefix}${name}`} placeholder={placeholder} />
-  );
-  /** The first is the default, and is not sent. */
-  const choice = (name: "encoding" | "algorithm") => {
-    const [first, ...others] = templateShapes[name].values;
-    return <ChoiceField form={own} name={`${prefix}${name}`} options={[["", first], ...others.map(same)]} />;
-  };
-  return (
-    <fieldset class="fields">
-      <legend>{slot === 0 ? "A form of your own" : `Form of your own no. ${slot + 1}`}</legend>
-      <AreaField
-        form={own}
-        name={`${prefix}content`}
-        placeholder="{timestamp}.{body}"
-        hint="{body} once, and {id}, {timestamp} and {type} as often as you like. Empty means no form of your own."
-      />
-      {text("signature_header", "X-Signature")}
-      {text("timestamp_header", "X-Timestamp")}
-      {text("id_header", "X-Id")}
-      {text("type_header", "X-Type")}
-      {text("prefix", "sha256=")}
-      {choice("encoding")}
-      {choice("algorithm")}
-      <ChoiceField
-        form={own}
-        name={`${prefix}key`}
-        options={[
-          ["", "the secret's text"],
-          ["bytes", "the bytes behind whsec_"],
-        ]}
-      />
-    </fieldset>
-  );
-};
-
-function same(name: string): Option {
-  return [name, name];
-}
+const ownLabels = fieldsNamed(
+  templateLabels(
+    Object.fromEntries(Object.entries(templateFields).map(([name, [, label]]) => [name, label])),
+  ),
+);
 
 /** @param current what applies while a field is empty */
 export const LimitFields: FC<{

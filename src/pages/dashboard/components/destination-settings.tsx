@@ -8,6 +8,7 @@ import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-f
 import type { ShownAuth } from "../../../delivery/authorization.ts";
 import { targetInputs } from "../../../features/destinations/inputs.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
+import { updateDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import {
   breakerOf,
@@ -20,6 +21,7 @@ import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, untilOf } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import { ButtonLink, Section } from "../../ui/parts.tsx";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
@@ -118,13 +120,13 @@ function authTexts(auth: ShownAuth | null): readonly string[] {
 type LimitsProps = Readonly<{
   row: Destination;
   path: string;
-  mayChange: boolean;
   /** What was submitted, when it was refused. */
   typed?: Form | undefined;
   refused?: Refused | undefined;
 }>;
 
-export const LimitsForm: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }) => {
+export const LimitsForm: FC<LimitsProps> = ({ row, path, typed, refused }) => {
+  const mayChange = usePage().mayCall(updateDestination);
   const current = limitsOf(row);
   // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
   const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };
@@ -171,7 +173,8 @@ export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
 const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
 
 /** Takes two clicks: the first one only opens the form. */
-export const SecretRotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
+export const SecretRotation: FC<{ path: string; row: Destination }> = ({ path, row }) => {
+  const { now } = usePage();
   const replaced = previousSecrets(row.previousSecrets, now);
   const form = formState({ signature: sealedScheme(row.secret) }, destinationLabels);
   const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));

@@ -15,9 +15,11 @@ import type { Caller } from "../../../features/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
 import { focusedOnFault } from "../../ui/fault-focus.ts";
 import { plural } from "../../ui/format.ts";
-import { type ActionOutcome, outcomeAt, RefusedNotice } from "../../ui/parts.tsx";
+import { PageProvider } from "../../ui/page.tsx";
+import { type ActionOutcome, outcomeAt, Press, RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../../ui/services.ts";
 import { callerOnPage, type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
+import { viewFor } from "../view.tsx";
 
 /**
  * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to who is bound to
@@ -49,6 +51,8 @@ type Frame = Readonly<{
   live?: boolean;
   /** Whether to show who is signed in, and the navigation; true by default. */
   signedIn?: boolean;
+  /** Why a form is shown again. */
+  refused?: Refused | undefined;
 }>;
 
 /** Responds with a page. A page that refuses something has the focus on what is at fault. */
@@ -56,11 +60,19 @@ export async function showPage(
   c: DashboardContext,
   frame: Frame,
   content: Child,
-  status: 200 | 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 503 = 200,
+  status: 200 | 400 | 401 | 403 | 404 | 413 | 422 | 429 | 500 | 503 = frame.refused
+    ? statusOfRefused(frame.refused)
+    : 200,
 ) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");
-  const page = <Main live={frame.live ?? false}>{content}</Main>;
+  const page = (
+    <PageProvider value={viewFor(c)}>
+      <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
+        {content}
+      </main>
+    </PageProvider>
+  );
   const main = status === 200 ? page : await focusedOnFault(page);
   if (c.req.header(PART) === "main") return c.html(main, status);
   const { signedIn = true } = frame;
@@ -86,12 +98,6 @@ function whoOf(c: DashboardContext): Who {
   );
   return { tenant, maySwitch: mayNameTenant(c), person: principal.person, places: shown };
 }
-
-const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
-  <main id="main" class="frame" tabindex={-1} {...(live && { "data-live": "" })}>
-    {children}
-  </main>
-);
 
 const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, live = false, main, who }) => (
   <>
@@ -156,11 +162,7 @@ export const LOGOUT = "/cdn-cgi/access/logout";
 
 const PersonShown: FC<Pick<Who, "person">> = ({ person }) =>
   person === undefined ? (
-    <form method="post" action="/dashboard/sign-out">
-      <button type="submit" class="plain">
-        Sign out
-      </button>
-    </form>
+    <Press action="/dashboard/sign-out" label="Sign out" of="plain" />
   ) : (
     <>
       <span class="break">{`${person.name}, role ${person.role}`}</span>
@@ -216,41 +218,53 @@ const Foot: FC<{ live: boolean }> = ({ live }) => (
   </footer>
 );
 
+/** A page of a heading and a few sentences. @param frame `heading`: where it differs from the title */
+function showSentences(
+  c: DashboardContext,
+  { heading, ...frame }: Frame & Readonly<{ heading?: string }>,
+  lede: Child,
+  status?: Parameters<typeof showPage>[3],
+) {
+  const content = (
+    <section class="narrow">
+      <h1>{heading ?? frame.title}</h1>
+      {lede}
+    </section>
+  );
+  return showPage(c, frame, content, status);
+}
+
+const TO_OVERVIEW = <a href="/dashboard">Back to the overview</a>;
+
 export function showNotFound(c: DashboardContext) {
   const visitor = c.get("visitor");
   const chosen = visitor?.principal.tenant === undefined ? visitor?.tenant : undefined;
-  return showPage(
+  return showSentences(
     c,
-    { title: "Not found", signedIn: visitor !== undefined },
-    <section>
-      <h1>Page not found</h1>
-      <p class="lede">
-        It does not exist, or you have no access to it. <a href="/dashboard">Back to the overview</a>
-      </p>
+    { title: "Not found", heading: "Page not found", signedIn: visitor !== undefined },
+    <>
+      <p class="lede">It does not exist, or you have no access to it. {TO_OVERVIEW}</p>
       {chosen !== undefined && (
-        <p class="lede break">
+        <p class="lede">
           {`You see only the tenant ${chosen}. `}
           <a href={`${new URL(c.req.url).pathname}?tenant=`}>Show all tenants</a>
         </p>
       )}
-    </section>,
+    </>,
     404,
   );
 }
 
 /** Shown to a visitor who has chosen what is no name of a tenant. */
 export function showNoTenant(c: DashboardContext) {
-  return showPage(
+  return showSentences(
     c,
-    { title: "No such tenant" },
-    <section class="narrow">
-      <h1>No tenant can have this name</h1>
-      <p class="lede">
-        A tenant's name has 1 to 64 letters, digits and <code>_ . : -</code>.{" "}
-        <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or show{" "}
-        <a href="/dashboard?tenant=">all tenants</a>
-      </p>
-    </section>,
+    { title: "No such tenant", heading: "No tenant can have this name" },
+    <p class="lede">
+      A tenant's name has 1 to 64 letters, digits and <code>_ . : -</code>.{" "}
+      <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or show{" "}
+      <a href="/dashboard?tenant=">all tenants</a>
+    </p>,
     404,
   );
 }
@@ -258,46 +272,25 @@ export function showNoTenant(c: DashboardContext) {
 /** For a visitor that requests too much. */
 export function showTooMany(c: DashboardContext, seconds: number) {
   c.header("retry-after", String(seconds));
-  return showPage(
-    c,
-    { title: "Too many requests", signedIn: false },
-    <section>
-      <h1>Too many requests</h1>
-      <p class="lede">{`Wait ${plural(seconds, "second")}, and try again.`}</p>
-    </section>,
-    429,
-  );
+  const lede = <p class="lede">{`Wait ${plural(seconds, "second")}, and try again.`}</p>;
+  return showSentences(c, { title: "Too many requests", signedIn: false }, lede, 429);
 }
 
 /** For a form that no browser has sent. */
 export function showUnreadableForm(c: DashboardContext, status: 400 | 413) {
   const title = status === 413 ? "The form is too large" : "The form cannot be read";
-  return showPage(
-    c,
-    { title, signedIn: false },
-    <section>
-      <h1>{title}</h1>
-      <p class="lede">
-        <a href="/dashboard">Back to the overview</a>
-      </p>
-    </section>,
-    status,
-  );
+  return showSentences(c, { title, signedIn: false }, <p class="lede">{TO_OVERVIEW}</p>, status);
 }
 
 /** @param status 503 where the trouble passes by itself */
 export function showServerError(c: DashboardContext, status: 500 | 503) {
   if (status === 503) c.header("retry-after", "5");
-  return showPage(
+  return showSentences(
     c,
-    { title: "Something went wrong", signedIn: false },
-    <section>
-      <h1>Something went wrong on our side</h1>
-      <p class="lede">
-        {status === 503 ? "It should be over in a few seconds. " : ""}It is safe to try again.{" "}
-        <a href="/dashboard">Back to the overview</a>
-      </p>
-    </section>,
+    { title: "Something went wrong", heading: "Something went wrong on our side", signedIn: false },
+    <p class="lede">
+      {status === 503 ? "It should be over in a few seconds. " : ""}It is safe to try again. {TO_OVERVIEW}
+    </p>,
     status,
   );
 }
@@ -305,40 +298,36 @@ export function showServerError(c: DashboardContext, status: 500 | 503) {
 /** Shown in place of a page or form that the visitor's key or role does not allow. */
 export function showReadOnly(c: DashboardContext) {
   const { person } = c.get("visitor").principal;
-  return showPage(
+  const heading = person ? `The role ${person.role} does not allow this` : "This session can only read";
+  return showSentences(
     c,
-    { title: "Not allowed" },
-    <section class="narrow">
-      <h1>{person ? `The role ${person.role} does not allow this` : "This session can only read"}</h1>
-      <p class="lede">
-        {person ? (
-          "An entry of ACCESS_ROLES gives you this role; the operator can give you a higher one. "
-        ) : (
-          <>
-            Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such
-            a key.{" "}
-          </>
-        )}
-        <a href="/dashboard">Back to the overview</a>
-      </p>
-    </section>,
+    { title: "Not allowed", heading },
+    <p class="lede">
+      {person ? (
+        "An entry of ACCESS_ROLES gives you this role; the operator can give you a higher one. "
+      ) : (
+        <>
+          Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such a
+          key.{" "}
+        </>
+      )}
+      {TO_OVERVIEW}
+    </p>,
     403,
   );
 }
 
 /** Shown instead of a redirect back, when an action was refused. */
 export function showRefusal(c: DashboardContext, refused: Refused, back: string) {
-  return showPage(
+  return showSentences(
     c,
-    { title: "Request refused" },
-    <section class="narrow">
-      <h1>Request refused</h1>
+    { title: "Request refused", refused },
+    <>
       <RefusedNotice refused={refused} />
       <p class="lede">
         <a href={back}>Back</a>
       </p>
-    </section>,
-    statusOfRefused(refused),
+    </>,
   );
 }
 

@@ -1,7 +1,7 @@
 /** Repairs that the log of deliveries offers for those that are selected, or for all that its filters find. */
 import type { Child, FC } from "hono/jsx";
 import type { RepairAction } from "../../../features/deliveries/schema.ts";
-import { ButtonLink } from "../../ui/parts.tsx";
+import { ButtonLink, CheckAll } from "../../ui/parts.tsx";
 import { DELIVERIES, logAt } from "./delivery-filters.tsx";
 
 export const REPAIR = `${DELIVERIES}/repair`;
@@ -17,10 +17,7 @@ export const Pickable: FC<PickableProps> = ({ query, isOn, children }) =>
       {children}
       <HiddenFields query={query} />
       <div class="actions">
-        <label class="check scripted">
-          <input type="checkbox" data-all="" data-hold="" autocomplete="off" />
-          Select all
-        </label>
+        <CheckAll label="Select all" />
         <button type="submit" name="action" value="retry">
           Send selected again
         </button>

@@ -1,8 +1,10 @@
 /** How a replay goes, with buttons that pause, resume and stop it. */
 import type { FC } from "hono/jsx";
+import { cancelReplay } from "../../../features/replays/service.ts";
 import type { Replay } from "../../../store/replays.ts";
 import { countOf, decimalOf, plural } from "../../ui/format.ts";
-import { Ago, StateLabel } from "../../ui/parts.tsx";
+import { usePage } from "../../ui/page.tsx";
+import { Ago, Press, StateLabel } from "../../ui/parts.tsx";
 
 export function isUnderWay({ state }: Replay): boolean {
   return state === "running" || state === "paused";
@@ -21,11 +23,10 @@ type ProgressProps = Readonly<{
   replay: Replay;
   /** The name of its destination; present where several are shown. */
   name?: string;
-  mayChange: boolean;
-  now: number;
 }>;
 
-export const ReplayProgress: FC<ProgressProps> = ({ path, replay, name, mayChange, now }) => {
+export const ReplayProgress: FC<ProgressProps> = ({ path, replay, name }) => {
+  const { mayCall, destinationAt } = usePage();
   const { id, include, state, total, delivered, failed } = replay;
   const { tone, label } = replayStates[state];
   const ended = delivered + failed;
@@ -33,13 +34,13 @@ export const ReplayProgress: FC<ProgressProps> = ({ path, replay, name, mayChang
     <article class="delivery" id={id} aria-label={`Replay ${id}`}>
       <div class="head">
         {name !== undefined && (
-          <h3 class="break">
-            <a href={`/dashboard/destinations/${replay.destinationId}`}>{name}</a>
+          <h3>
+            <a href={destinationAt(replay.destinationId)}>{name}</a>
           </h3>
         )}
         <StateLabel tone={tone}>{label}</StateLabel>
         <span class="soft small">
-          <Ago at={replay.createdAt} now={now} />
+          <Ago at={replay.createdAt} />
         </span>
       </div>
       {isUnderWay(replay) && (
@@ -50,27 +51,19 @@ export const ReplayProgress: FC<ProgressProps> = ({ path, replay, name, mayChang
         />
       )}
       <p class="small soft">{progressText(replay)}</p>
-      {mayChange && isUnderWay(replay) && (
+      {isUnderWay(replay) && mayCall(cancelReplay) && (
         <div class="actions">
           {state === "running" ? (
-            <ReplayAction action={`${path}/replays/${id}/pause`} label="Pause replay" />
+            <Press action={`${path}/replays/${id}/pause`} label="Pause replay" of="tiny" />
           ) : (
-            <ReplayAction action={`${path}/replays/${id}/resume`} label="Resume replay" />
+            <Press action={`${path}/replays/${id}/resume`} label="Resume replay" of="tiny" />
           )}
-          <ReplayAction action={`${path}/replays/${id}/cancel`} label="Stop replay" />
+          <Press action={`${path}/replays/${id}/cancel`} label="Stop replay" of="tiny" />
         </div>
       )}
     </article>
   );
 };
-
-const ReplayAction: FC<{ action: string; label: string }> = ({ action, label }) => (
-  <form method="post" action={action}>
-    <button type="submit" class="tiny">
-      {label}
-    </button>
-  </form>
-);
 
 /** Why a running replay is slow or requeues nothing. */
 const slowdowns: Readonly<Record<string, string>> = {

@@ -1,12 +1,12 @@
 /** What agents have asked for: a person approves or refuses it. */
 import type { Hono } from "hono";
-import { type ActionView, decideAction, getAction, getActions } from "../../../features/approvals/service.ts";
+import { type ActionView, getAction, getActions } from "../../../features/approvals/service.ts";
 import type { Caller } from "../../../features/service.ts";
 import { decide, decisions, toolOf } from "../../../http/mcp/approval.ts";
-import { ActionPanel, ActionTable, type ActionTexts } from "../../ui/action-panel.tsx";
-import { Crumb, OutcomeNotice } from "../../ui/parts.tsx";
+import { ActionPanel, ActionTable } from "../../ui/action-panel.tsx";
+import { Crumb, OutcomeNotice, Top } from "../../ui/parts.tsx";
 import { actAndReturn, showNotFound, showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
+import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/actions";
 const MOST_SHOWN = 100;
@@ -19,20 +19,17 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
       c,
       { title: "Approvals", place: "actions", live: true },
       <>
-        <section>
-          <h1>Approvals</h1>
-          <p class="lede">
-            What agents want to change, newest first. Each waits for a decision for up to a day.
-          </p>
-        </section>
+        <Top
+          title="Approvals"
+          lede="What agents want to change, newest first. Each waits for a decision for up to a day."
+        />
         <section aria-label="Approvals">
-          {listed.value.length === 0 ? (
-            <p class="empty">
-              Nothing yet. Create a key whose changes are approved, and give it to an agent.
-            </p>
-          ) : (
-            <ActionTable t={texts} actions={listed.value} path={PATH} titleOf={titleOf} />
-          )}
+          <ActionTable
+            actions={listed.value}
+            path={PATH}
+            titleOf={titleOf}
+            empty="Nothing yet. Create a key whose changes are approved, and give it to an agent."
+          />
         </section>
       </>,
     );
@@ -47,14 +44,7 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
       { title: titleOf(action), place: "actions" },
       <>
         <OutcomeNotice name={c.req.query("done")} />
-        <ActionPanel
-          t={texts}
-          action={action}
-          title={titleOf(action)}
-          path={`${PATH}/${action.id}`}
-          destinations="/dashboard/destinations"
-          mayDecide={mayCall(c, decideAction)}
-        >
+        <ActionPanel action={action} title={titleOf(action)} path={`${PATH}/${action.id}`}>
           <Crumb href={PATH}>Approvals</Crumb>
         </ActionPanel>
       </>,
@@ -73,29 +63,3 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
 function titleOf(action: ActionView): string {
   return toolOf(action)?.title ?? action.tool;
 }
-
-const texts: ActionTexts = {
-  states: {
-    pending: "Undecided",
-    approved: "Approved",
-    refused: "Refused",
-    expired: "Expired",
-    done: "Done",
-    failed: "Failed",
-  },
-  about: {
-    pending:
-      "Nothing is changed yet. If you approve, it is done at once, with the rights that the agent has then.",
-    approved: "Approved. Whether it was carried out is not known: see the audit trail.",
-    refused: "Refused. Nothing was changed.",
-    expired: "Nobody decided in time. Nothing was changed.",
-    done: "Approved and done.",
-    failed: "Approved, but the tool refused.",
-  },
-  approve: "Approve",
-  refuse: "Refuse",
-  asked: "Asked for",
-  state: "State",
-  until: "Expires",
-  answer: "The tool's answer",
-};

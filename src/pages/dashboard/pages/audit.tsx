@@ -9,10 +9,12 @@ import { linesOf } from "../../../http/ndjson.ts";
 import { idPatterns } from "../../../ids.ts";
 import { FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { auditFields } from "../../ui/form-fields.ts";
-import { textIn, utcIn } from "../../ui/format.ts";
-import { Ago } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { addressOf, type Query, textIn, utcIn } from "../../ui/format.ts";
+import { Ago, Pager, Top } from "../../ui/parts.tsx";
+import { attemptWith } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
+import { actorText } from "../actor-text.ts";
+import { callWith } from "../calls.ts";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -31,120 +33,87 @@ export function registerAuditPages(app: Hono<DashboardEnv>): void {
       return ok(pageFrom(found.value, query.limit, ({ id }) => entryNumber(id)));
     });
     const refused = listed.kind === "ok" ? undefined : listed;
+    const { data, next_cursor: next } = listed.kind === "ok" ? listed.value : NOTHING;
     const { tenant } = c.get("visitor");
+    const query = queryOf(c);
+    const where = tenant === undefined ? "all tenants, and in the deployment itself" : `the tenant ${tenant}`;
     return showPage(
       c,
-      { title: "Audit", place: "audit" },
-      <Audit
-        entries={listed.kind === "ok" ? listed.value.data : []}
-        next={listed.kind === "ok" ? listed.value.next_cursor : null}
-        isFirst={cursor === undefined}
-        form={formState(c.req.query(), auditFields, refused)}
-        query={queryOf(c)}
-        tenant={tenant}
-        now={c.get("services").now()}
-      />,
-      refused ? statusOfRefused(refused) : 200,
+      { title: "Audit", place: "audit", refused },
+      <>
+        <Top title="Audit" lede={`Who changed what, newest first: in ${where}.`} />
+        <Filter form={formState(c.req.query(), auditFields, refused)} query={query} />
+        <section aria-label="Changes">
+          {data.length === 0 && <p class="empty">{emptyText(cursor === undefined, query)}</p>}
+          {data.map((entry) => (
+            <Change entry={entry} showTenant={tenant === undefined} />
+          ))}
+          <Pager
+            path={PATH}
+            query={query}
+            next={next !== null && { cursor: next }}
+            isFirst={cursor === undefined}
+            isLog
+          />
+        </section>
+      </>,
     );
   });
 
   app.get(`${PATH}/export`, async (c) => {
     if (!mayCall(c, getAuditEntries)) return showReadOnly(c);
-    const caller = callerOnPage(c);
-    const exported = await attemptWith(caller, exportQuery, filterOf(c), (range) =>
-      exportAuditEntries(caller, range),
-    );
+    const exported = await callWith(c, exportQuery, filterOf(c), exportAuditEntries);
     return exported.kind === "ok" ? linesOf(exported.value, "audit.ndjson") : showRefusal(c, exported, PATH);
   });
 }
 
+const NOTHING = { data: [], next_cursor: null };
+
 /** The filter of the page's form, as the API takes it. */
-function filterOf(c: DashboardContext): Readonly<Record<string, string>> {
+function filterOf(c: DashboardContext) {
   const query = c.req.query();
-  const { tenant } = c.get("visitor");
-  const given = {
-    tenant,
+  return {
+    tenant: c.get("visitor").tenant,
     subject: textIn(query, "subject"),
     since: utcIn(query, "since"),
     until: utcIn(query, "until"),
   };
-  return Object.fromEntries(
-    Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
 }
 
 /** The filter as the page's own address has it; the tenant is remembered. */
-function queryOf(c: DashboardContext): Readonly<Record<string, string>> {
-  const names = ["subject", "since", "until"];
-  const query = Object.entries(c.req.query());
-  return Object.fromEntries(query.filter(([name, value]) => names.includes(name) && value !== ""));
+function queryOf(c: DashboardContext): Query {
+  const { subject, since, until } = c.req.query();
+  return { subject, since, until };
 }
 
-function at(query: Readonly<Record<string, string>>, path = PATH): string {
-  const text = new URLSearchParams(query).toString();
-  return text === "" ? path : `${path}?${text}`;
-}
+const isFiltered = (query: Query) => Object.values(query).some(Boolean);
 
-type Props = Readonly<{
-  entries: readonly AuditEntryView[];
-  next: string | null;
-  isFirst: boolean;
-  form: FormState;
-  query: Readonly<Record<string, string>>;
-  /** Whose changes are shown; all where it is undefined. */
-  tenant: string | undefined;
-  now: number;
-}>;
-
-const Audit: FC<Props> = ({ entries, next, isFirst, form, query, tenant, now }) => (
-  <>
-    <section>
-      <h1>Audit</h1>
-      <p class="lede break">
-        {`Who changed what, newest first: ${tenant === undefined ? "in all tenants, and in the deployment itself" : `in the tenant ${tenant}`}.`}
-      </p>
-    </section>
-    <form class="stack" method="get" action={PATH} aria-label="Filters">
-      <FormNotice form={form} />
-      <div class="fields">
-        <TextField form={form} name="subject" maxlength={200} placeholder="dst_…" />
-        <TextField form={form} name="since" type="datetime-local" />
-        <TextField form={form} name="until" type="datetime-local" />
-      </div>
-      <div class="actions">
-        <button type="submit">Filter</button>
-        {Object.keys(query).length > 0 && <a href={PATH}>Clear</a>}
-        <a href={at(query, `${PATH}/export`)} download="audit.ndjson">
-          Export as NDJSON
-        </a>
-      </div>
-    </form>
-    <section aria-label="Changes">
-      {entries.length === 0 ? (
-        <p class="empty">{emptyText(isFirst, query)}</p>
-      ) : (
-        entries.map((entry) => <Change entry={entry} showTenant={tenant === undefined} now={now} />)
-      )}
-      <p class="pager">
-        {!isFirst && <a href={at(query)}>Newest</a>}
-        {next !== null && <a href={at({ ...query, cursor: next })}>Older</a>}
-      </p>
-    </section>
-  </>
+const Filter: FC<{ form: FormState; query: Query }> = ({ form, query }) => (
+  <form class="stack" method="get" action={PATH} aria-label="Filters">
+    <FormNotice form={form} />
+    <div class="fields">
+      <TextField form={form} name="subject" maxlength={200} placeholder="dst_…" />
+      <TextField form={form} name="since" type="datetime-local" />
+      <TextField form={form} name="until" type="datetime-local" />
+    </div>
+    <div class="actions">
+      <button type="submit">Filter</button>
+      {isFiltered(query) && <a href={PATH}>Clear</a>}
+      <a href={addressOf(`${PATH}/export`, query)} download="audit.ndjson">
+        Export as NDJSON
+      </a>
+    </div>
+  </form>
 );
 
-function emptyText(isFirst: boolean, query: Readonly<Record<string, string>>): string {
+function emptyText(isFirst: boolean, query: Query): string {
   if (!isFirst) return "No older changes.";
-  return Object.keys(query).length > 0
+  return isFiltered(query)
     ? "No changes match. Widen the time, or clear the filter."
     : "No changes yet. Whatever is created or changed appears here.";
 }
 
-const Change: FC<{ entry: AuditEntryView; showTenant: boolean; now: number }> = ({
-  entry,
-  showTenant,
-  now,
-}) => {
+const Change: FC<{ entry: AuditEntryView; showTenant: boolean }> = ({ entry, showTenant }) => {
   const { action, subject, actor, tenant, changes } = entry;
   const path = pathOf(subject);
   return (
@@ -155,7 +124,7 @@ const Change: FC<{ entry: AuditEntryView; showTenant: boolean; now: number }> = 
           {path === undefined ? <code>{subject}</code> : <a href={path}>{subject}</a>}
         </p>
         <span class="soft small">
-          <Ago at={Date.parse(entry.at)} now={now} />
+          <Ago at={entry.at} />
         </span>
       </div>
       <p class="small soft break">
@@ -181,24 +150,6 @@ const Change: FC<{ entry: AuditEntryView; showTenant: boolean; now: number }> = 
 function actionText(action: string): string {
   const [what = "", done = ""] = action.split(".");
   return capitalized(`${what}: ${done}`.replaceAll("_", " "));
-}
-
-const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
-  api_key: "By a key",
-  admin_key: "By ADMIN_KEY",
-  dashboard: "At the dashboard",
-  portal: "In the portal",
-  binding: "By a Worker's binding",
-  agent: "By an agent",
-  breakwater: "By Breakwater",
-};
-
-export function actorText({ kind, key, person, approver }: AuditEntryView["actor"]): string {
-  const who = person ?? key;
-  const text = who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;
-  if (approver === undefined) return text;
-  const approved = actorText(approver);
-  return `${text}; approved ${approved.charAt(0).toLowerCase()}${approved.slice(1)}`;
 }
 
 /** Where what was changed has a page. */

@@ -4,11 +4,12 @@ import type { Refused } from "../../../core/result.ts";
 import { removeTenant } from "../../../features/tenants/service.ts";
 import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { tenantDeletionFields } from "../../ui/form-fields.ts";
-import { type Form, textIn } from "../../ui/format.ts";
-import { ButtonLink } from "../../ui/parts.tsx";
-import { attempt, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { addressOf, type Form, textIn } from "../../ui/format.ts";
+import { ButtonLink, Crumb } from "../../ui/parts.tsx";
+import { unreadable } from "../../ui/services.ts";
+import { callService } from "../calls.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { ERASURES } from "./erasures.tsx";
 import { SETTINGS } from "./settings.tsx";
 import { forOperators } from "./tenant-config.tsx";
@@ -23,8 +24,7 @@ export function registerTenantDeletionPages(app: Hono<DashboardEnv>): void {
     const tenant = textIn(typed, "tenant") ?? "";
     const name = textIn(typed, "confirm") ?? "";
     if (name !== tenant) return showForm(c, tenant, { typed, refused: unreadable([notTheName(tenant)]) });
-    const caller = callerOnPage(c);
-    const removed = await attempt(caller, () => removeTenant(caller, tenant));
+    const removed = await callService(c, removeTenant, tenant);
     if (removed.kind !== "ok") return showRefusal(c, removed, SETTINGS);
     return c.redirect(`${ERASURES}/${removed.value.id}`, 303);
   });
@@ -42,15 +42,13 @@ type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
 function showForm(c: DashboardContext, tenant: string, { typed, refused }: Partial<Typed> = {}) {
   const form = formState(typed ?? {}, tenantDeletionFields, refused);
-  const settings = `${SETTINGS}?${new URLSearchParams({ tenant })}`;
+  const settings = addressOf(SETTINGS, { tenant });
   return showPage(
     c,
-    { title: `Delete ${tenant}`, place: "settings" },
+    { title: `Delete ${tenant}`, place: "settings", refused },
     <section class="narrow">
-      <p class="crumb break">
-        <a href={settings}>{`Settings of ${tenant}`}</a>
-      </p>
-      <h1 class="break">{`Delete the tenant ${tenant}?`}</h1>
+      <Crumb href={settings}>{`Settings of ${tenant}`}</Crumb>
+      <h1>{`Delete the tenant ${tenant}?`}</h1>
       <div class="stack">
         <p>
           This cannot be undone. It deletes the tenant's destinations and settings, revokes its keys, ends its
@@ -70,6 +68,5 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused }: Parti
         </form>
       </div>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }

@@ -5,7 +5,7 @@
 
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { ok, type Refused } from "../../../core/result.ts";
+import { ok } from "../../../core/result.ts";
 import {
   type DeliveryChoices,
   getDeliveryChoices,
@@ -25,8 +25,9 @@ import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { ButtonLink, RefusedNotice } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { PageProvider, type PageView, usePage } from "../../ui/page.tsx";
+import { ButtonLink, RefusedNotice, Section, Top } from "../../ui/parts.tsx";
+import { callService, callWith } from "../calls.ts";
 import {
   DELIVERIES,
   FilterChips,
@@ -39,7 +40,8 @@ import {
 } from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Pickable, RepairLinks } from "../components/repairs.tsx";
-import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
+import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
+import { viewFor } from "../view.tsx";
 
 const TAIL = `${DELIVERIES}/tail`;
 const PAGE_SIZE = 25;
@@ -51,16 +53,13 @@ const TAILED = ["tenant", "destination_id", "type"];
 
 export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   app.get(DELIVERIES, async (c) => {
-    const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
     const { cursor, follow, destination: name = "", after, ...given } = c.req.query();
     const caller = callerOnPage(c);
     const query = filtersIn({ ...given, tenant }, mayNameTenant);
     const named =
-      name.trim() === ""
-        ? undefined
-        : await attempt(caller, () => getDestinationsNamed(caller, { tenant, name, after }));
+      name.trim() === "" ? undefined : await callService(c, getDestinationsNamed, { tenant, name, after });
     const several = named?.kind === "ok" && !isOne(named.value) ? named.value : undefined;
     if (named?.kind === "ok" && !several) query.set("destination_id", named.value.found[0]?.id ?? "");
     // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
@@ -72,40 +71,53 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     const wanted = pageWanted(query, PAGE_SIZE, cursor);
     const log =
       refusedName ??
-      (several && ok({ entries: [], next: undefined, looked: undefined })) ??
-      (await attemptWith(caller, deliveryQuery, wanted, (input) =>
+      (several && ok(NOTHING)) ??
+      (await callWith(c, deliveryQuery, wanted, (caller, input) =>
         getDeliveryLog(caller, { ...input, withRange: true }),
       ));
     const [choices, types] = await Promise.all([
       getDeliveryChoices(caller, { tenant, destination_id: query.get("destination_id") ?? undefined }),
       getEventTypes(caller, { archived: false, after: undefined, limit: TYPES_OFFERED }),
     ]);
-    const { entries, next, looked } =
-      log.kind === "ok" ? log.value : { entries: [], next: undefined, looked: undefined };
+    const { entries, next, looked } = log.kind === "ok" ? log.value : NOTHING;
+    const refused = log.kind === "ok" ? undefined : log;
+    const isFollowed = follow !== undefined && cursor === undefined && refused === undefined;
+    const known = choices.kind === "ok" ? choices.value : NO_CHOICES;
     return showPage(
       c,
-      { title: "Deliveries", place: "deliveries" },
-      <Deliveries
-        query={query}
-        choices={choices.kind === "ok" ? choices.value : NO_CHOICES}
-        types={types.kind === "ok" ? types.value.map((one) => one.name) : []}
-        entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
-        isFirst={cursor === undefined}
-        next={next ? encodeCursor(placesOf(next)) : null}
-        looked={looked}
-        refused={log.kind === "ok" ? undefined : log}
-        named={several && { name, named: several }}
-        follow={follow !== undefined && cursor === undefined && log.kind === "ok"}
-        showTenant={mayNameTenant}
-        mayChange={mayCall(c, repairDeliveries)}
-        now={services.now()}
-      />,
-      log.kind === "ok" ? 200 : statusOfRefused(log),
+      { title: "Deliveries", place: "deliveries", refused },
+      <>
+        <Top
+          title="Deliveries"
+          lede="Deliveries to all destinations, the newest event first. Filtered by state, status code or reason, they are grouped by destination."
+        />
+        {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
+        <Filters
+          query={query}
+          choices={known}
+          types={types.kind === "ok" ? types.value.map((one) => one.name) : []}
+          showTenant={mayNameTenant}
+        />
+        {several ? (
+          <NamedList query={query} name={name} named={several} />
+        ) : (
+          <Log
+            query={query}
+            choices={known}
+            entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
+            isFirst={cursor === undefined}
+            next={next && encodeCursor(placesOf(next))}
+            looked={looked}
+            follow={isFollowed}
+            isRefused={refused !== undefined}
+            showTenant={mayNameTenant}
+          />
+        )}
+      </>,
     );
   });
 
   app.get(TAIL, async (c) => {
-    const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
     const query = filtersIn({ ...c.req.query(), tenant }, mayNameTenant);
@@ -113,7 +125,7 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
       destinationId: query.get("destination_id") ?? undefined,
       type: query.get("type") ?? undefined,
       last: c.req.header(LAST_EVENT_ID),
-      render: (one) => rowOf(one, services.now(), mayNameTenant),
+      render: (one) => rowOf(viewFor(c), one, mayNameTenant),
     });
     return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
   });
@@ -124,88 +136,57 @@ function isOne({ count, next }: NamedDestinations): boolean {
   return count === 1 && next === undefined;
 }
 
-async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: boolean): Promise<string> {
-  const entry = { delivery: storedDelivery(found, now), event, destination: placeOf(found.destination) };
-  return String(await (<LogRow entry={entry} now={now} showTenant={showTenant} />));
+async function rowOf(view: PageView, { found, event }: TailedDelivery, showTenant: boolean): Promise<string> {
+  const destination = placeOf(found.destination);
+  const entry = { delivery: storedDelivery(found, view.now), event, destination };
+  const row = (
+    <PageProvider value={view}>
+      <LogRow entry={entry} showTenant={showTenant} />
+    </PageProvider>
+  );
+  return String(await row);
 }
 
-type Props = Readonly<{
+const NOTHING = { entries: [], next: undefined, looked: undefined };
+
+type LogProps = Readonly<{
   query: URLSearchParams;
   choices: DeliveryChoices;
-  /** Types of events to choose from. */
-  types: readonly string[];
   entries: readonly LogEntry[];
   isFirst: boolean;
   /** The cursor of the next page. */
-  next: string | null;
+  next: string | undefined;
   /** The range that the page has looked through; undefined when it is full, or the last one. */
   looked: LookedThrough | undefined;
-  refused: Refused | undefined;
-  /** In place of the log: destinations to choose from, with the name that was typed. */
-  named: Readonly<{ name: string; named: NamedDestinations }> | undefined;
   follow: boolean;
+  isRefused: boolean;
   showTenant: boolean;
-  mayChange: boolean;
-  now: number;
 }>;
 
-const Deliveries: FC<Props> = (props) => {
-  const {
-    query,
-    choices,
-    types,
-    entries,
-    isFirst,
-    next,
-    looked,
-    refused,
-    named,
-    follow,
-    showTenant,
-    mayChange,
-    now,
-  } = props;
+const Log: FC<LogProps> = ({ query, choices, entries, isFirst, next, looked, follow, ...props }) => {
+  const { now, mayCall } = usePage();
   // Rows that come in would move those that are selected.
-  const mayPick = mayChange && !follow && entries.length > 0;
+  const mayPick = mayCall(repairDeliveries) && !follow && entries.length > 0;
   return (
-    <>
-      <section>
-        <h1>Deliveries</h1>
-        <p class="lede">
-          Deliveries to all destinations, the newest event first. Filtered by state, status code or reason,
-          they are grouped by destination.
-        </p>
-      </section>
-      {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
-      <Filters query={query} choices={choices} types={types} showTenant={showTenant} />
-      {named ? (
-        <NamedList query={query} {...named} />
+    <Section id="log" title="Log" aside={isFirst && <FollowLink query={query} follow={follow} />}>
+      <FilterChips query={query} choices={choices} />
+      {follow && <Tail query={query} />}
+      {entries.length > 0 || follow ? (
+        <Pickable query={query} isOn={mayPick}>
+          <LogTable entries={entries} showTenant={props.showTenant} mayPick={mayPick} />
+        </Pickable>
       ) : (
-        <section aria-labelledby="log">
-          <div class="head">
-            <h2 id="log">Log</h2>
-            {isFirst && <FollowLink query={query} follow={follow} />}
-          </div>
-          <FilterChips query={query} choices={choices} />
-          {follow && <Tail query={query} />}
-          {entries.length > 0 || follow ? (
-            <Pickable query={query} isOn={mayPick}>
-              <LogTable entries={entries} now={now} showTenant={showTenant} mayPick={mayPick} />
-            </Pickable>
-          ) : (
-            refused === undefined && (
-              <p class="empty">{next === null ? "No deliveries match." : "Nothing matches so far."}</p>
-            )
-          )}
-          <p class="pager">
-            {looked && <span class="soft">{lookedText(looked, now)}</span>}
-            {!isFirst && <a href={logAt(query)}>Newest</a>}
-            {next !== null && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
-          </p>
-          {mayPick && <RepairLinks query={query} />}
-        </section>
+        !props.isRefused && (
+          <p class="empty">{next === undefined ? "No deliveries match." : "Nothing matches so far."}</p>
+        )
       )}
-    </>
+      <p class="pager">
+        {looked && <span class="soft">{lookedText(looked, now)}</span>}
+        {!isFirst && <a href={logAt(query)}>Newest</a>}
+        {next !== undefined && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
+      </p>
+      {mayPick && <RepairLinks query={query} />}
+    </Section>
   );
 };
 
@@ -218,7 +199,7 @@ function lookedText({ from, to }: LookedThrough, now: number): string {
   return `Looked through the destinations ${first} to ${placeOf(to.destination)}, there back to ${end}.`;
 }
 
-const FollowLink: FC<Pick<Props, "query" | "follow">> = ({ query, follow }) =>
+const FollowLink: FC<Pick<LogProps, "query" | "follow">> = ({ query, follow }) =>
   follow ? (
     <ButtonLink href={logAt(query)}>Stop following</ButtonLink>
   ) : (
@@ -226,7 +207,7 @@ const FollowLink: FC<Pick<Props, "query" | "follow">> = ({ query, follow }) =>
   );
 
 /** The script puts rows into the table that follows, and says here how it goes. */
-const Tail: FC<Pick<Props, "query">> = ({ query }) => {
+const Tail: FC<Pick<LogProps, "query">> = ({ query }) => {
   const tailed = new URLSearchParams([...query].filter(([name]) => TAILED.includes(name)));
   return (
     <>

@@ -5,17 +5,17 @@ import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { canCertify } from "../../../delivery/certification.ts";
 import { isPolled } from "../../../delivery/kinds/sending.ts";
-import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
-import type { ConsumerList } from "../../../features/polling/schema.ts";
-import { getConsumers } from "../../../features/polling/service.ts";
+import { startReplay } from "../../../features/replays/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
-import { listReplays, type Replay } from "../../../store/replays.ts";
-import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
-import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
+import type { Replay } from "../../../store/replays.ts";
+import { BlockedKeys } from "../../ui/blocked-keys.tsx";
+import { Legend, TrafficChart } from "../../ui/charts.tsx";
+import { Consumers } from "../../ui/consumers.tsx";
+import { type DestinationParts, readParts } from "../../ui/destination-parts.ts";
 import {
   deliveriesIn,
   destinationHealthOf,
@@ -24,7 +24,8 @@ import {
   nameOf,
   shortUrl,
 } from "../../ui/destination-table.tsx";
-import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
+import { addressOf, atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import {
   ButtonLink,
   Crumb,
@@ -33,15 +34,13 @@ import {
   Press,
   RefusedNotice,
   Section,
+  Select,
   WindowTabs,
   windowNamed,
 } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
-import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
-import { BlockedKeys } from "../components/blocked-keys.tsx";
+import { TransformSummary } from "../../ui/transform-page.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
-import { Consumers } from "../components/consumers.tsx";
 import { DestinationLog } from "../components/destination-log.tsx";
 import {
   LimitsForm,
@@ -51,8 +50,7 @@ import {
 } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { isUnderWay, ReplayProgress } from "../components/replay-progress.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
-import { transformWords } from "./transform.tsx";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
@@ -61,136 +59,90 @@ export function registerDestination(app: Hono<DashboardEnv>): void {
 /** A form that was refused; what was typed stays in its fields. */
 type RefusedForm = Readonly<{ refused: Refused; typed?: Form }>;
 
-const REPLAYS_SHOWN = 3;
-
-export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
+export async function showDestination(c: DashboardContext, id: string, form?: RefusedForm) {
   const services = c.get("services");
   const { tenant } = c.get("visitor");
   const window = windowNamed(c.req.query("window"));
   const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
   const seen = fleet.seen[0];
   if (seen === undefined) return showNotFound(c);
-  const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
-  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const caller = callerOnPage(c);
-  const [deliveries, { replays }, blocked, consumers, transformFaults] = await Promise.all([
-    readLog(caller, seen.row, { state, before: c.req.query("before") }),
-    listReplays(services, latest),
-    seen.row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
-    isPolled(seen.row) ? getConsumers(caller, id) : undefined,
-    readTransformFaults(caller, seen.row),
-  ]);
-  const now = services.now();
+  const health = destinationHealthOf(seen, services.now());
+  const parts = await readParts(callerOnPage(c), seen.row, tenant, c.req.query());
   return showPage(
     c,
-    { title: nameOf(seen.row), live: refusedForm === undefined },
-    <DestinationPage
-      health={destinationHealthOf(seen, now)}
-      window={window}
-      deliveries={deliveries}
-      replays={replays}
-      blocked={blocked?.kind === "ok" ? blocked.value : undefined}
-      consumers={consumers?.kind === "ok" ? consumers.value : undefined}
-      transformFaults={transformFaults}
-      now={now}
-      maySeeKeys={mayCall(c, getKeys)}
-      mayRepair={mayCall(c, pauseDestination)}
-      mayConfigure={mayCall(c, updateDestination)}
-      outcome={c.req.query("done")}
-      {...refusedForm}
-    />,
-    refusedForm ? statusOfRefused(refusedForm.refused) : 200,
+    { title: nameOf(seen.row), live: form === undefined, refused: form?.refused },
+    <DestinationPage {...parts} health={health} window={window} outcome={c.req.query("done")} {...form} />,
   );
 }
 
-type Props = Readonly<{
-  health: Health;
-  window: StatsWindow;
-  deliveries: LogPage;
-  replays: readonly Replay[];
-  /** Undefined where the destination is not ordered. */
-  blocked: BlockedKeyPage | undefined;
-  /** Undefined where the destination is not polled, or its inbox cannot be reached. */
-  consumers: ConsumerList | undefined;
-  transformFaults: Awaited<ReturnType<typeof readTransformFaults>>;
-  now: number;
-  maySeeKeys: boolean;
-  /** Pauses, tests, cancels and replays. */
-  mayRepair: boolean;
-  /** Changes what is stored of the destination. */
-  mayConfigure: boolean;
-  /** The name of what an action has just done. */
-  outcome: string | undefined;
-  refused?: Refused;
-  typed?: Form;
-}>;
+type PageProps = DestinationParts &
+  Partial<RefusedForm> &
+  Readonly<{
+    health: Health;
+    window: StatsWindow;
+    /** The name of what an action has just done. */
+    outcome: string | undefined;
+  }>;
 
-const DestinationPage: FC<Props> = ({
-  health,
-  window,
-  deliveries,
-  replays,
-  blocked,
-  consumers,
-  transformFaults,
-  now,
-  maySeeKeys,
-  mayRepair,
-  mayConfigure,
-  outcome,
-  refused,
-  typed,
-}) => {
+const DestinationPage: FC<PageProps> = (props) => {
+  const { health, deliveries, replays, blocked, consumers, transformFaults, refused, typed } = props;
+  const { now, mayCall } = usePage();
   const { row, figures, status, depth } = health;
   const path = `/dashboard/destinations/${row.id}`;
-  const isHeld = (figures?.view.heldUntil ?? 0) > now;
+  const mayRepair = mayCall(pauseDestination);
   return (
     <>
       <section>
         <Crumb href="/dashboard">Overview</Crumb>
-        <h1 class="break">{nameOf(row)}</h1>
-        <p class="lede break">
+        <h1>{nameOf(row)}</h1>
+        <p class="lede">
           {row.description !== null && `${shortUrl(row.url)} · `}
           {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant}\u00a0· `}
           <code>{row.id}</code>
         </p>
       </section>
-      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
+      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={props.outcome} />}
       <StatusPanel status={status} />
-      {mayRepair && <Actions path={path} row={row} isHeld={isHeld} mayConfigure={mayConfigure} />}
+      {mayRepair && <Actions path={path} row={row} isHeld={(figures?.view.heldUntil ?? 0) > now} />}
       <CurrentFigures health={health} />
       {mayRepair && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
-      <Traffic path={path} health={health} window={window} now={now} />
+      <Traffic path={path} health={health} window={props.window} />
       <div class="columns">
         <div class="column">
-          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
-          <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayRepair} now={now} />
+          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} />
+          <DeadLetters path={path} replays={replays} dead={depth.dead} />
         </div>
         <div class="column">
           <Sending row={row} />
-          <TransformSummary
-            words={transformWords(now)}
-            row={row}
-            path={`${path}/transform`}
-            faults={transformFaults}
-          />
-          <LimitsForm row={row} path={path} mayChange={mayConfigure} typed={typed} refused={refused} />
+          <TransformSummary row={row} path={path} faults={transformFaults} />
+          <LimitsForm row={row} path={path} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
-          {mayConfigure && <SecretRotation path={path} row={row} now={now} />}
+          {mayCall(updateDestination) && <SecretRotation path={path} row={row} />}
         </div>
       </div>
-      {blocked && <BlockedKeys page={blocked} mayRepair={mayRepair} />}
-      {consumers && (
-        <Consumers
-          list={consumers}
-          now={now}
-          keysAt={maySeeKeys ? `/dashboard/keys?destination=${row.id}` : undefined}
+      {blocked && (
+        <BlockedKeys
+          page={blocked}
+          action={mayRepair ? { title: "Skip", of: (delivery) => <Skip delivery={delivery} /> } : undefined}
         />
       )}
-      <DestinationLog path={path} id={row.id} page={deliveries} mayRepair={mayRepair} now={now} />
+      {consumers && (
+        <Consumers list={consumers}>
+          {mayCall(getKeys) && (
+            <p>
+              <a href={`/dashboard/keys?destination=${row.id}`}>Keys that poll this destination alone</a>
+            </p>
+          )}
+        </Consumers>
+      )}
+      <DestinationLog path={path} id={row.id} page={deliveries} />
     </>
   );
 };
+
+const Skip: FC<{ delivery: string }> = ({ delivery }) => (
+  <Press action={`/dashboard/deliveries/${delivery}/skip`} label="Skip" />
+);
 
 /** Screen readers announce a change of the state, but not the countdown, which would interrupt all the time. */
 const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, reason, hint } }) => (
@@ -204,23 +156,17 @@ const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, 
   </section>
 );
 
-type ActionsProps = Readonly<{ row: Destination; path: string; isHeld: boolean; mayConfigure: boolean }>;
-
-const Actions: FC<ActionsProps> = ({ row, path, isHeld, mayConfigure }) => (
+const Actions: FC<{ row: Destination; path: string; isHeld: boolean }> = ({ row, path, isHeld }) => (
   <section class="actions" aria-label="Actions">
     {row.status === "paused" ? (
-      <Press action={`${path}/resume`} label="Resume" isMain />
+      <Press action={`${path}/resume`} label="Resume" of="main" />
     ) : (
       <Press action={`${path}/pause`} label="Pause" />
     )}
-    {isHeld && (
-      <form method="post" action={`${path}/clear-hold`}>
-        <button type="submit">Clear hold</button>
-      </form>
-    )}
+    {isHeld && <Press action={`${path}/clear-hold`} label="Clear hold" />}
     <ButtonLink href={`${path}/test`}>Send a test event</ButtonLink>
     {canCertify(row) && <ButtonLink href={`${path}/certification`}>Conformance</ButtonLink>}
-    {mayConfigure && <ButtonLink href={`${path}/edit`}>Edit</ButtonLink>}
+    {usePage().mayCall(updateDestination) && <ButtonLink href={`${path}/edit`}>Edit</ButtonLink>}
     {!isPolled(row) && <ButtonLink href={`${path}/transform`}>Transformation</ButtonLink>}
     <ButtonLink href={`${path}/notices`}>Notices</ButtonLink>
   </section>
@@ -268,29 +214,30 @@ const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth,
   </section>
 );
 
-type TrafficProps = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
+type TrafficProps = Readonly<{ path: string; health: Health; window: StatsWindow }>;
 
 /** Attempts over time, and below them when the destination was blocked. */
-const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window, now }) => {
+const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window }) => {
+  const { now } = usePage();
   const series = figures?.windows[window]?.series ?? [];
   const since = series[0]?.at ?? now;
+  const aside = (
+    <>
+      <Legend good="succeeded" bad="failed" />
+      <WindowTabs at={(other) => addressOf(path, { window: other })} current={window} />
+    </>
+  );
   return (
-    <section aria-labelledby="traffic">
-      <div class="head">
-        <h2 id="traffic">Attempts</h2>
-        <TrafficLegend />
-        <WindowTabs at={(other) => (other ? `${path}?window=${other}` : path)} current={window} />
-      </div>
+    <Section id="traffic" title="Attempts" aside={aside}>
       <TrafficChart series={series} window={window} />
       {figures && series.length > 0 && (
         <CircuitTimeline
           interruptions={interruptionsOf({ history: figures.view.history, row }, since, now)}
           since={since}
           until={since + series.length * spans[window].stepMs}
-          now={now}
         />
       )}
-    </section>
+    </Section>
   );
 };
 
@@ -299,41 +246,42 @@ type DeadLettersProps = Readonly<{
   /** The newest first. */
   replays: readonly Replay[];
   dead: number;
-  mayChange: boolean;
-  now: number;
 }>;
 
-const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now }) => (
-  <Section id="replays" title="Dead letters">
-    {dead === 0 ? (
-      <p class="empty">No dead letters. Deliveries that are given up appear here and can be replayed.</p>
-    ) : (
-      <p>
-        {`${atMost(dead, COUNTED)} ${dead === 1 ? "delivery was" : "deliveries were"} given up. `}
-        <a href={`${path}?state=dead#deliveries`}>Show them</a>
-      </p>
-    )}
-    {mayChange && dead > 0 && !replays.some(isUnderWay) && <NewReplay path={path} />}
-    {mayChange && !replays.some(isUnderWay) && <SendMissing path={path} />}
-    {replays.map((replay) => (
-      <ReplayProgress path={path} replay={replay} mayChange={mayChange} now={now} />
-    ))}
-  </Section>
-);
+const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead }) => {
+  const mayStart = usePage().mayCall(startReplay) && !replays.some(isUnderWay);
+  return (
+    <Section id="replays" title="Dead letters">
+      {dead === 0 ? (
+        <p class="empty">No dead letters. Deliveries that are given up appear here and can be replayed.</p>
+      ) : (
+        <p>
+          {`${atMost(dead, COUNTED)} ${dead === 1 ? "delivery was" : "deliveries were"} given up. `}
+          <a href={`${path}?state=dead#deliveries`}>Show them</a>
+        </p>
+      )}
+      {mayStart && dead > 0 && <NewReplay path={path} />}
+      {mayStart && <SendMissing path={path} />}
+      {replays.map((replay) => (
+        <ReplayProgress path={path} replay={replay} />
+      ))}
+    </Section>
+  );
+};
 
 /** Which events a replay is about, and how fast it begins. */
 const ReplayFields: FC = () => (
   <>
-    <label>
-      Accepted in the last
-      <select name="days">
-        <option value="1">day</option>
-        <option value="7">7 days</option>
-        <option value="30" selected>
-          30 days
-        </option>
-      </select>
-    </label>
+    <Select
+      label="Accepted in the last"
+      name="days"
+      of={[
+        ["1", "day"],
+        ["7", "7 days"],
+        ["30", "30 days"],
+      ]}
+      chosen="30"
+    />
     <label>
       Initial rate (per minute)
       <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
@@ -349,13 +297,14 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
       <input type="hidden" name="include" value="missing" />
       <div class="fields">
         <ReplayFields />
-        <label>
-          Which events
-          <select name="matching">
-            <option value="true">those it would receive with its settings of today</option>
-            <option value="false">all events of its tenant</option>
-          </select>
-        </label>
+        <Select
+          label="Which events"
+          name="matching"
+          of={[
+            ["true", "those it would receive with its settings of today"],
+            ["false", "all events of its tenant"],
+          ]}
+        />
       </div>
       <div class="actions">
         <button type="submit">Send missing events</button>

@@ -14,7 +14,6 @@ import {
   removeDestination,
   updateDestination,
 } from "../../../features/destinations/service.ts";
-import { readChange } from "../../../features/destinations/validate.ts";
 import { type Destination, ownBurstOf } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
@@ -22,8 +21,9 @@ import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
 import { Ago, ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
-import { attempt, attemptRead, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { saveDestination, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
+import { callService, callWith } from "../calls.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { changesIn, destinationSettingsIn, errorsIn, inputFieldsOf } from "../destination-input.ts";
@@ -48,20 +48,12 @@ export function registerEditDestination(app: Hono<DashboardEnv>): void {
       if (typed.action === "preview") return showPreview(c, row, typed);
       if (textIn(typed, "read_at") !== isoTime(row.updatedAt))
         return showForm(c, row, { typed, refused: CHANGED });
-      const { input, errors } = await withOwnHeaders(
-        c,
-        row,
-        changesIn(typed, destinationView(row), ownBurstOf(row)),
-      );
+      const changes = changesIn(typed, destinationView(row), ownBurstOf(row));
+      const { input, errors } = await withOwnHeaders(c, row, changes);
       if (errors.length > 0) return showForm(c, row, { typed, refused: unreadable(errors) });
       const back = `/dashboard/destinations/${row.id}`;
       if (Object.keys(input).length === 0) return c.redirect(outcomeAt(back, "unchanged"), 303);
-      const caller = callerOnPage(c);
-      const requestUrl = c.req.url;
-      const read = readChange(caller.services, input, requestUrl);
-      const updated = await attemptRead(caller, read, (change) =>
-        updateDestination(caller, { id: row.id, change, requestUrl }),
-      );
+      const updated = await saveDestination(callerOnPage(c), { id: row.id, input, requestUrl: c.req.url });
       if (updated.kind !== "ok") return showForm(c, row, { typed, refused: updated });
       return c.redirect(outcomeAt(back, "changed"), 303);
     }),
@@ -71,8 +63,7 @@ export function registerEditDestination(app: Hono<DashboardEnv>): void {
 
   app.post(DELETE, async (c) => {
     const id = c.req.param("id");
-    const caller = callerOnPage(c);
-    const removed = await attempt(caller, () => removeDestination(caller, id));
+    const removed = await callService(c, removeDestination, id);
     if (removed.kind !== "ok") return showRefusal(c, removed, `/dashboard/destinations/${id}`);
     return c.redirect(outcomeAt("/dashboard", "deleted"), 303);
   });
@@ -131,21 +122,16 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
     asksTenant: false,
     scheme: view.signature,
   };
-  const now = c.get("services").now();
   return showPage(
     c,
-    { title: `Edit ${nameOf(row)}` },
+    { title: `Edit ${nameOf(row)}`, refused },
     <section class="narrow">
       <Crumb href={path}>{nameOf(row)}</Crumb>
       <h1>Edit destination</h1>
       <form class="stack" method="post" action={`${path}/edit`} noValidate>
         <input type="hidden" name="read_at" value={isoTime(row.updatedAt)} autocomplete="off" />
         <FormNotice form={form} />
-        <DestinationFields
-          form={form}
-          options={options}
-          preview={<PreviewPart preview={preview} now={now} />}
-        />
+        <DestinationFields form={form} options={options} preview={<PreviewPart preview={preview} />} />
         <div class="actions">
           <Submit>Save changes</Submit>
           <ButtonLink href={path}>Cancel</ButtonLink>
@@ -155,7 +141,6 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
         </div>
       </form>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 
@@ -165,18 +150,15 @@ async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const found = errors.filter(({ field }) => field === "filter");
   if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
   const { event_types, channels, filter } = input;
-  const caller = callerOnPage(c);
-  const previewed = await attemptWith(
-    caller,
-    destinationDraft,
-    { event_types, channels, filter },
-    (settings) => previewDestination(caller, { ...settings, id: row.id }),
+  const draft = { event_types, channels, filter };
+  const previewed = await callWith(c, destinationDraft, draft, (caller, settings) =>
+    previewDestination(caller, { ...settings, id: row.id }),
   );
   if (previewed.kind !== "ok") return showForm(c, row, { typed, refused: previewed });
   return showForm(c, row, { typed, preview: previewed.value });
 }
 
-const PreviewPart: FC<{ preview: DestinationPreview | undefined; now: number }> = ({ preview, now }) => (
+const PreviewPart: FC<{ preview: DestinationPreview | undefined }> = ({ preview }) => (
   <>
     <div class="actions">
       <button type="submit" name="action" value="preview">
@@ -191,7 +173,7 @@ const PreviewPart: FC<{ preview: DestinationPreview | undefined; now: number }> 
           <ul class="log">
             {preview.events.map((event) => (
               <li>
-                <Ago at={Date.parse(event.timestamp)} now={now} />
+                <Ago at={event.timestamp} />
                 <span class="break">
                   <a href={`/dashboard/events/${event.event_id}`}>{event.type}</a>
                   <span class="soft">{` ${takenText(event)}`}</span>

@@ -12,7 +12,8 @@ import { AreaField, CheckField, FormNotice, formState, TextField } from "../../u
 import { eventTypeFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
 import { ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { unreadable } from "../../ui/services.ts";
+import { callWith } from "../calls.ts";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -63,8 +64,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>): void {
   }
 
   function replace(c: DashboardContext, name: string, input: unknown) {
-    const caller = callerOnPage(c);
-    return attemptWith(caller, newEventType, input, (fields) => replaceEventType(caller, { name, fields }));
+    return callWith(c, newEventType, input, (caller, fields) => replaceEventType(caller, { name, fields }));
   }
 
   async function save(c: DashboardContext, type: EventTypeView | undefined, name: string, typed: Form) {
@@ -141,10 +141,10 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
   const title = type === undefined ? "New event type" : `Edit ${type.name}`;
   return showPage(
     c,
-    { title, place: "event-types" },
+    { title, place: "event-types", refused },
     <section class="narrow">
       <Crumb href={LIST}>Event types</Crumb>
-      <h1 class="break">{title}</h1>
+      <h1>{title}</h1>
       <form
         class="stack"
         method="post"
@@ -178,7 +178,6 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
         </div>
       </form>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 

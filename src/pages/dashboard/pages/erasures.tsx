@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, Crumb, Figure, LineTable, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Crumb, Figure, LineTable, Pager, StateCell, Top } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -17,15 +17,36 @@ export function registerErasurePages(app: Hono<DashboardEnv>): void {
     const listed = await getErasures(callerWithinTenant(c), { before, limit: PAGE_SIZE });
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
     const { erasures, next } = listed.value;
+    const isFirst = before === undefined;
     return showPage(
       c,
       { title: "Erasures" },
-      <Erasures
-        erasures={erasures.map(erasureView)}
-        next={next}
-        isFirst={before === undefined}
-        now={c.get("services").now()}
-      />,
+      <Top
+        title="Erasures"
+        lede="Permanently erased contents: of single events, of a range of time, or of deleted tenants."
+      >
+        <LineTable
+          columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}
+          empty={isFirst ? "Nothing has been erased yet." : "No more erasures."}
+        >
+          {erasures.map(erasureView).map((erasure) => (
+            <tr>
+              <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
+                <a class="name" href={`${ERASURES}/${erasure.id}`}>
+                  {erasure.tenant}
+                </a>
+                <span class="sub">{subjectOf(erasure)}</span>
+              </ClippedCell>
+              <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
+              <td class="num">{countOf(erasure.events)}</td>
+              <td class="num wide">
+                <Ago at={erasure.created_at} />
+              </td>
+            </tr>
+          ))}
+        </LineTable>
+        <Pager path={ERASURES} next={next !== undefined && { before: String(next) }} isFirst={isFirst} />
+      </Top>,
     );
   });
 
@@ -36,7 +57,7 @@ export function registerErasurePages(app: Hono<DashboardEnv>): void {
     return showPage(
       c,
       { title: `Erasure ${erasure.id}`, live: erasure.state === "running" },
-      <Receipt erasure={erasure} now={c.get("services").now()} />,
+      <Receipt erasure={erasure} />,
     );
   });
 }
@@ -56,15 +77,15 @@ function subjectOf({ event_id: event, everything, since, until }: ErasureView): 
   return `events accepted from ${since ?? "the beginning"} to before ${until}`;
 }
 
-const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) => (
+const Receipt: FC<{ erasure: ErasureView }> = ({ erasure }) => (
   <>
     <section>
       <Crumb href={ERASURES}>Erasures</Crumb>
-      <h1 class="break">{`Erasure of ${erasure.tenant}`}</h1>
-      <p class="lede break">
+      <h1>{`Erasure of ${erasure.tenant}`}</h1>
+      <p class="lede">
         <code>{erasure.id}</code>
         {`: ${subjectOf(erasure)}, started `}
-        <Ago at={Date.parse(erasure.created_at)} now={now} />
+        <Ago at={erasure.created_at} />
       </p>
     </section>
     <section class={`status tone-${tones[erasure.state]}`} aria-label="State">
@@ -90,46 +111,4 @@ const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) =>
       </dl>
     </section>
   </>
-);
-
-type ListProps = Readonly<{
-  erasures: readonly ErasureView[];
-  /** The position that the next page starts after. */
-  next: number | undefined;
-  isFirst: boolean;
-  now: number;
-}>;
-
-const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
-  <section>
-    <h1>Erasures</h1>
-    <p class="lede">
-      Permanently erased contents: of single events, of a range of time, or of deleted tenants.
-    </p>
-    {erasures.length === 0 ? (
-      <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
-    ) : (
-      <LineTable columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}>
-        {erasures.map((erasure) => (
-          <tr>
-            <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
-              <a class="name" href={`${ERASURES}/${erasure.id}`}>
-                {erasure.tenant}
-              </a>
-              <span class="sub">{subjectOf(erasure)}</span>
-            </ClippedCell>
-            <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
-            <td class="num">{countOf(erasure.events)}</td>
-            <td class="num wide">
-              <Ago at={Date.parse(erasure.created_at)} now={now} />
-            </td>
-          </tr>
-        ))}
-      </LineTable>
-    )}
-    <p class="pager">
-      {!isFirst && <a href={ERASURES}>First page</a>}
-      {next !== undefined && <a href={`${ERASURES}?before=${next}`}>Next page</a>}
-    </p>
-  </section>
 );

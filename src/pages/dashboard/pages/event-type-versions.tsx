@@ -23,6 +23,7 @@ import { nameOf } from "../../ui/destination-table.tsx";
 import { AreaField, ChoiceField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { eventVersionFields } from "../../ui/form-fields.ts";
 import { type Form, indented, momentOf, plural, textIn, utcIn } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import {
   ClippedCell,
   Copyable,
@@ -30,12 +31,14 @@ import {
   LineTable,
   OutcomeNotice,
   outcomeAt,
+  Pager,
   Section,
   StateLabel,
 } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { unreadable } from "../../ui/services.ts";
+import { callService, callWith } from "../calls.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { mayEditTypes, schemaIn, schemaTyped, typePath } from "./edit-event-type.tsx";
 
 const LIST = "/dashboard/event-types";
@@ -59,32 +62,28 @@ export function registerEventTypeVersions(app: Hono<DashboardEnv>): void {
   });
 
   async function date(c: DashboardContext, name: string, typed: Form) {
-    const caller = callerOnPage(c);
     const version = Number(textIn(typed, "version"));
     const dates = {
       deprecated_at: utcIn(typed, "deprecated_at") ?? null,
       sunset_at: utcIn(typed, "sunset_at") ?? null,
     };
-    const saved = await attemptWith(caller, eventVersionChange, dates, (change) =>
+    const saved = await callWith(c, eventVersionChange, dates, (caller, change) =>
       changePublishedVersion(caller, { name, version, change }),
     );
     if (saved.kind !== "ok") return show(c, { typed, refused: saved });
     return c.redirect(outcomeAt(typePath(name, "versions"), "version-dated"), 303);
   }
 
-  async function tryIt(c: DashboardContext, name: string, typed: Form, input: Draft) {
-    const caller = callerOnPage(c);
-    const { example: _, ...draft } = input;
-    const tried = await attemptWith(caller, eventVersionDraft, draft, (fields) =>
+  async function tryIt(c: DashboardContext, name: string, typed: Form, { example: _, ...draft }: Draft) {
+    const tried = await callWith(c, eventVersionDraft, draft, (caller, fields) =>
       checkEventVersion(caller, { name, fields }),
     );
     return show(c, tried.kind === "ok" ? { typed, check: tried.value } : { typed, refused: tried });
   }
 
   async function publish(c: DashboardContext, name: string, typed: Form, input: Draft) {
-    const caller = callerOnPage(c);
     const version = Number(textIn(typed, "next"));
-    const made = await attemptWith(caller, newEventVersion, input, (fields) =>
+    const made = await callWith(c, newEventVersion, input, (caller, fields) =>
       publishEventVersion(caller, { name, version, fields }),
     );
     if (made.kind !== "ok") return show(c, { typed, refused: made });
@@ -102,31 +101,43 @@ function draftIn(form: Form) {
 }
 
 async function show(c: DashboardContext, sent?: Sent) {
-  const caller = callerOnPage(c);
   const name = c.req.param("name") ?? "";
   const after = c.req.query("after");
-  const used = await attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE }));
+  const used = await callService(c, getVersionEndpoints, { name, after, limit: PAGE_SIZE });
   if (used.kind === "not_found") return showNotFound(c);
   if (used.kind !== "ok") return showRefusal(c, used, LIST);
-  const { versions } = used.value;
+  const { versions, endpoints, last } = used.value;
   const [newest] = versions;
-  const now = c.get("services").now();
   const path = typePath(name, "versions");
   return showPage(
     c,
-    { title: `Versions of ${name}`, place: "event-types" },
+    { title: `Versions of ${name}`, place: "event-types", refused: sent?.refused },
     <>
       <section>
         <Crumb href={LIST}>Event types</Crumb>
-        <h1 class="break">Versions of {name}</h1>
+        <h1>Versions of {name}</h1>
         <p class="lede">
           Events have the newest version. A destination keeps the version that was the newest when it was
           created, or the one that it is set to; data is converted down to it.
         </p>
       </section>
       <OutcomeNotice name={sent === undefined ? c.req.query("done") : undefined} />
-      <VersionList versions={versions} now={now} />
-      <Usage {...used.value} path={path} isFirst={after === undefined} />
+      <section aria-label="Versions">
+        {versions.map((one) => (
+          <VersionPanel one={one} isNewest={one === newest} />
+        ))}
+      </section>
+      <Section id="usage" title="Who gets which">
+        <Usage
+          endpoints={endpoints}
+          empty={
+            last === undefined
+              ? "No destination takes this type."
+              : "None of these destinations takes this type."
+          }
+        />
+        <Pager path={path} next={last && { after: last }} isFirst={after === undefined} />
+      </Section>
       {newest && mayEditTypes(c) && (
         <>
           {newest.version > 1 && <DateForm path={path} newest={newest.version} sent={of(sent, "date")} />}
@@ -134,7 +145,6 @@ async function show(c: DashboardContext, sent?: Sent) {
         </>
       )}
     </>,
-    sent?.refused ? statusOfRefused(sent.refused) : 200,
   );
 }
 
@@ -143,87 +153,60 @@ function of(sent: Sent | undefined, form: "date" | "next"): Sent | undefined {
   return sent && (sent.typed.action === "date") === (form === "date") ? sent : undefined;
 }
 
-const VersionList: FC<{ versions: readonly EventVersionView[]; now: number }> = ({ versions, now }) => {
+const VersionPanel: FC<{ one: EventVersionView; isNewest: boolean }> = ({ one, isNewest }) => {
+  const { now } = usePage();
+  const { version, conversion, schema, published_at, deprecated_at, sunset_at } = one;
   const time = (at: string) => momentOf(Date.parse(at), now);
+  const parts = [
+    ["conversion", "conversion", `Conversion to version ${version - 1}`, conversion],
+    ["schema-of", "JSON Schema", "JSON Schema", schema === null ? null : indented(JSON.stringify(schema))],
+  ] as const;
   return (
-    <section aria-label="Versions">
-      {versions.map((one, i) => (
-        <article class="delivery" aria-labelledby={`version-${one.version}`}>
-          <div class="head">
-            <h2 id={`version-${one.version}`}>Version {one.version}</h2>
-            {i === 0 && <StateLabel tone="good">Newest</StateLabel>}
-            {one.deprecated_at !== null && <StateLabel tone="warn">Deprecated</StateLabel>}
-          </div>
-          <div class="stack">
-            <p class="small soft">
-              Published {time(one.published_at)}
-              {one.deprecated_at !== null && `, deprecated ${time(one.deprecated_at)}`}
-              {one.sunset_at !== null && `, for use until ${time(one.sunset_at)}`}
-            </p>
-            {one.conversion !== null && (
+    <article class="delivery" aria-labelledby={`version-${version}`}>
+      <div class="head">
+        <h2 id={`version-${version}`}>Version {version}</h2>
+        {isNewest && <StateLabel tone="good">Newest</StateLabel>}
+        {deprecated_at !== null && <StateLabel tone="warn">Deprecated</StateLabel>}
+      </div>
+      <div class="stack">
+        <p class="small soft">
+          Published {time(published_at)}
+          {deprecated_at !== null && `, deprecated ${time(deprecated_at)}`}
+          {sunset_at !== null && `, for use until ${time(sunset_at)}`}
+        </p>
+        {parts.map(
+          ([id, what, summary, text]) =>
+            text !== null && (
               <details>
-                <summary>Conversion to version {one.version - 1}</summary>
-                <Copyable
-                  id={`conversion-${one.version}`}
-                  label={`The conversion of version ${one.version}`}
-                  text={one.conversion}
-                />
+                <summary>{summary}</summary>
+                <Copyable id={`${id}-${version}`} label={`The ${what} of version ${version}`} text={text} />
               </details>
-            )}
-            {one.schema !== null && (
-              <details>
-                <summary>JSON Schema</summary>
-                <Copyable
-                  id={`schema-of-${one.version}`}
-                  label={`The JSON Schema of version ${one.version}`}
-                  text={indented(JSON.stringify(one.schema))}
-                />
-              </details>
-            )}
-          </div>
-        </article>
-      ))}
-    </section>
+            ),
+        )}
+      </div>
+    </article>
   );
 };
 
 type UsageProps = Readonly<{
   endpoints: readonly (Destination & { version: number | null })[];
-  last: string | undefined;
-  path: string;
-  isFirst: boolean;
+  empty: string;
 }>;
 
-const Usage: FC<UsageProps> = ({ endpoints, last, path, isFirst }) => (
-  <Section id="usage" title="Who gets which">
-    {endpoints.length === 0 ? (
-      <p class="empty">
-        {last === undefined
-          ? "No destination takes this type."
-          : "None of these destinations takes this type."}
-      </p>
-    ) : (
-      <LineTable columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]}>
-        {endpoints.map((one) => (
-          <tr>
-            <ClippedCell text={nameOf(one)}>
-              <a class="name" href={`/dashboard/destinations/${one.id}`}>
-                {nameOf(one)}
-              </a>
-            </ClippedCell>
-            <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
-            <td class="num">{one.version ?? "unreadable"}</td>
-          </tr>
-        ))}
-      </LineTable>
-    )}
-    {(last !== undefined || !isFirst) && (
-      <nav class="pager" aria-label="Pages of destinations">
-        {!isFirst && <a href={path}>First page</a>}
-        {last !== undefined && <a href={`${path}?after=${last}`}>Next page</a>}
-      </nav>
-    )}
-  </Section>
+const Usage: FC<UsageProps> = ({ endpoints, empty }) => (
+  <LineTable columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]} empty={empty}>
+    {endpoints.map((one) => (
+      <tr>
+        <ClippedCell text={nameOf(one)}>
+          <a class="name" href={`/dashboard/destinations/${one.id}`}>
+            {nameOf(one)}
+          </a>
+        </ClippedCell>
+        <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
+        <td class="num">{one.version ?? "unreadable"}</td>
+      </tr>
+    ))}
+  </LineTable>
 );
 
 type FormProps = Readonly<{ path: string; sent: Sent | undefined }>;

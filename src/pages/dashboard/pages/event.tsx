@@ -3,111 +3,89 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
-import { retryDelivery } from "../../../features/deliveries/repairs.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
 import { eventId } from "../../../ids.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
-import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
+import { EventLabels } from "../../ui/event-labels.tsx";
 import { indented, plural } from "../../ui/format.ts";
 import { Ago, Copyable, Crumb, OutcomeNotice, Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
+import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
 export function registerEventPage(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
-    const services = c.get("services");
     const found = await getEventInFull(callerWithinTenant(c), c.req.param("id"));
     if (found.kind !== "ok") return showNotFound(c);
-    const { event } = found.value;
+    const { event, deliveries, commands } = found.value;
+    const areKept = attemptsAreKept(c.get("services"));
     return showPage(
       c,
       { title: `${event.type} ${eventId(event.id)}`, live: true },
-      <EventPage
-        {...found.value}
-        now={services.now()}
-        mayChange={mayCall(c, retryDelivery)}
-        areKept={attemptsAreKept(services)}
-        outcome={c.req.query("done")}
-      />,
+      <>
+        <Head event={event} isSent={deliveries.length > 0} />
+        <OutcomeNotice name={c.req.query("done")} />
+        <Section id="deliveries" title={plural(deliveries.length, "delivery", "deliveries")}>
+          {deliveries.map(({ delivery, destination }) => (
+            <DeliveryPanel
+              delivery={delivery}
+              name={placeOf(destination)}
+              acceptedAt={event.acceptedAt}
+              areKept={areKept}
+              isErased={event.isErased}
+            />
+          ))}
+        </Section>
+        <Section
+          id="body"
+          title="Body"
+          aside={event.body && <span class="soft small">{describe(event.body, event.contentType)}</span>}
+        >
+          <Body body={event.body} isErased={event.isErased} />
+        </Section>
+        {commands.size > 0 && <Commands deliveries={deliveries} commands={commands} />}
+      </>,
     );
   });
 }
 
-type Props = EventInFull &
-  Readonly<{
-    now: number;
-    mayChange: boolean;
-    areKept: ReturnType<typeof attemptsAreKept>;
-    /** The name of what an action has just done. */
-    outcome: string | undefined;
-  }>;
-
-const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, areKept, outcome }) => (
-  <>
-    <section>
-      <Crumb href="/dashboard">Overview</Crumb>
-      <h1 class="break">{event.type}</h1>
-      <p class="lede">
-        <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted{" "}
-        <Ago at={event.acceptedAt} now={now} />
-        {deliveries.length === 0 && ". No destination subscribes to it."}
-      </p>
-      <EventLabels
-        tags={event.tags}
-        channels={event.channels}
-        tagPath={deliveriesWithTag(event.tenant)}
-        class="small soft"
-      />
-      {event.ttlSeconds !== undefined && (
-        <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
-      )}
-      {event.headers && (
-        <p class="small soft break">{`Additional headers: ${Object.keys(event.headers).join(", ")}`}</p>
-      )}
-    </section>
-    <OutcomeNotice name={outcome} />
-    <Section id="deliveries" title={plural(deliveries.length, "delivery", "deliveries")}>
-      {deliveries.map(({ delivery, destination }) => (
-        <DeliveryPanel
-          delivery={delivery}
-          name={placeOf(destination)}
-          acceptedAt={event.acceptedAt}
-          now={now}
-          mayChange={mayChange}
-          areKept={areKept}
-          isErased={event.isErased}
-        />
-      ))}
-    </Section>
-    <section aria-labelledby="body">
-      <div class="head">
-        <h2 id="body">Body</h2>
-        {event.body && <span class="soft small">{describe(event.body, event.contentType)}</span>}
-      </div>
-      <Body body={event.body} isErased={event.isErased} />
-    </section>
-    {commands.size > 0 && (
-      <section aria-labelledby="curl" data-static>
-        <div class="head">
-          <h2 id="curl">Send it with curl</h2>
-          <span class="soft small">Signed now, as an attempt would be</span>
-        </div>
-        {deliveries.map(({ destination }) => {
-          const command = destination && commands.get(destination.id);
-          return (
-            command && (
-              <details>
-                <summary>{`To ${placeOf(destination)}`}</summary>
-                <Copyable id={`curl-${destination.id}`} label="The request as a command" text={command} />
-              </details>
-            )
-          );
-        })}
-      </section>
+const Head: FC<{ event: StoredEvent; isSent: boolean }> = ({ event, isSent }) => (
+  <section>
+    <Crumb href="/dashboard">Overview</Crumb>
+    <h1>{event.type}</h1>
+    <p class="lede">
+      <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} />
+      {!isSent && ". No destination subscribes to it."}
+    </p>
+    <EventLabels event={event} class="small soft" />
+    {event.ttlSeconds !== undefined && (
+      <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
     )}
-  </>
+    {event.headers && (
+      <p class="small soft break">{`Additional headers: ${Object.keys(event.headers).join(", ")}`}</p>
+    )}
+  </section>
+);
+
+const Commands: FC<Pick<EventInFull, "deliveries" | "commands">> = ({ deliveries, commands }) => (
+  <section aria-labelledby="curl" data-static>
+    <div class="head">
+      <h2 id="curl">Send it with curl</h2>
+      <span class="soft small">Signed now, as an attempt would be</span>
+    </div>
+    {deliveries.map(({ destination }) => {
+      const command = destination && commands.get(destination.id);
+      return (
+        command && (
+          <details>
+            <summary>{`To ${placeOf(destination)}`}</summary>
+            <Copyable id={`curl-${destination.id}`} label="The request as a command" text={command} />
+          </details>
+        )
+      );
+    })}
+  </section>
 );
 
 function describe(body: Uint8Array, contentType: string | undefined): string {

@@ -7,8 +7,8 @@ import { deleteGroup, getGroup, replaceGroup } from "../../../features/groups/se
 import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { Crumb, outcomeAt } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { outcomeAt, Top } from "../../ui/parts.tsx";
+import { callWith } from "../calls.ts";
 import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
 import { actAndReturn, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
@@ -36,12 +36,11 @@ export function registerGroupLimitPages(app: Hono<DashboardEnv>): void {
     if (!mayLimitGroups(c)) return showReadOnly(c);
     const typed: Form = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
-    const caller = callerOnPage(c);
     if (typed.action === "remove")
-      return actAndReturn(c, () => deleteGroup(caller, name), GROUPS, "group-limits");
+      return actAndReturn(c, (caller) => deleteGroup(caller, name), GROUPS, "group-limits");
     const given = Object.fromEntries(names.map((limit) => [limit, numberIn(typed, limit)]));
     const input = { ...given, breaker: limitsIn(typed).breaker };
-    const set = await attemptWith(caller, groupInput, input, (fields) =>
+    const set = await callWith(c, groupInput, input, (caller, fields) =>
       replaceGroup(caller, { name, fields }),
     );
     if (set.kind === "ok") return c.redirect(outcomeAt(GROUPS, "group-limits"), 303);
@@ -58,13 +57,13 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
   const form = formState(typed, labels, refused);
   return showPage(
     c,
-    { title: "Limits of a group", place: "groups" },
+    { title: "Limits of a group", place: "groups", refused },
     <>
-      <section>
-        <Crumb href={GROUPS}>Groups</Crumb>
-        <h1>Limits of a group</h1>
-        <p class="lede">All members together get no more than this. An empty field means the default.</p>
-      </section>
+      <Top
+        crumb={[GROUPS, "Groups"]}
+        title="Limits of a group"
+        lede="All members together get no more than this. An empty field means the default."
+      />
       <form class="stack" method="post" action={GROUP_LIMITS}>
         <FormNotice form={form} />
         <div class="fields">
@@ -95,6 +94,5 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         </p>
       </form>
     </>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }

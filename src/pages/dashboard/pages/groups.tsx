@@ -3,9 +3,12 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { GroupStateJson } from "../../../features/groups/schema.ts";
 import { getGroupsWithState, restartGroup } from "../../../features/groups/service.ts";
-import { OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
+import { addressOf } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
+import { OutcomeNotice, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
+import { pageOfRows } from "../../ui/services.ts";
 import { actAndReturn, showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
+import { callerOnPage, type DashboardEnv } from "../session.ts";
 import { GROUP_LIMITS, mayLimitGroups } from "./group-limits.tsx";
 
 const PATH = "/dashboard/groups";
@@ -17,46 +20,35 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
     const after = c.req.query("after");
     const listed = await getGroupsWithState(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const shown = listed.value.slice(0, PAGE_SIZE);
-    const next = listed.value.length > PAGE_SIZE ? shown.at(-1)?.name : undefined;
+    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const isFirst = after === undefined;
     return showPage(
       c,
       { title: "Groups", place: "groups", live: true },
       <>
-        <section>
-          <h1>Groups</h1>
-          <p class="lede">
-            Destinations of any tenants that share one receiver: they share its concurrency, its rate, its
-            hold and its circuit, and take turns.
-          </p>
+        <Top
+          title="Groups"
+          lede="Destinations of any tenants that share one receiver: they share its concurrency, its rate, its hold and its circuit, and take turns."
+        >
           {mayLimitGroups(c) && (
             <p>
               <a href={GROUP_LIMITS}>Set the limits of a group</a>
             </p>
           )}
-        </section>
+        </Top>
         <OutcomeNotice name={c.req.query("done")} />
         <section aria-label="Groups">
-          {shown.length === 0 ? (
+          {rows.length === 0 && (
             <p class="empty">
-              {after === undefined
+              {isFirst
                 ? "None yet. A group appears here once a destination names it, or once it has limits of its own."
                 : "No more groups."}
             </p>
-          ) : (
-            shown.map((group, i) => (
-              <GroupPanel
-                group={group}
-                place={i}
-                mayReset={mayCall(c, restartGroup)}
-                mayLimit={mayLimitGroups(c)}
-              />
-            ))
           )}
-          <p class="pager">
-            {after !== undefined && <a href={PATH}>First page</a>}
-            {next !== undefined && <a href={`${PATH}?${new URLSearchParams({ after: next })}`}>Next page</a>}
-          </p>
+          {rows.map((group, i) => (
+            <GroupPanel group={group} place={i} mayLimit={mayLimitGroups(c)} />
+          ))}
+          <Pager path={PATH} next={next && { after: next.name }} isFirst={isFirst} />
         </section>
       </>,
     );
@@ -67,15 +59,13 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
   );
 }
 
-type Props = Readonly<{ group: GroupStateJson; place: number; mayReset: boolean; mayLimit: boolean }>;
+type PanelProps = Readonly<{ group: GroupStateJson; place: number; mayLimit: boolean }>;
 
 /** @param place makes ids, which a name might not be fit for */
-const GroupPanel: FC<Props> = ({ group: { name, state, ...limits }, place, mayReset, mayLimit }) => (
+const GroupPanel: FC<PanelProps> = ({ group: { name, state, ...limits }, place, mayLimit }) => (
   <article class="delivery" aria-labelledby={`group-${place}`}>
     <div class="head">
-      <h2 class="break" id={`group-${place}`}>
-        {name}
-      </h2>
+      <h2 id={`group-${place}`}>{name}</h2>
       <GroupLabel state={state} />
     </div>
     <div class="stack">
@@ -89,24 +79,24 @@ const GroupPanel: FC<Props> = ({ group: { name, state, ...limits }, place, mayRe
       </p>
       {mayLimit && (
         <p>
-          <a
-            href={`${GROUP_LIMITS}?${new URLSearchParams({ name })}`}
-            aria-label={`Change the limits of ${name}`}
-          >
+          <a href={addressOf(GROUP_LIMITS, { name })} aria-label={`Change the limits of ${name}`}>
             Change limits
           </a>
         </p>
       )}
-      {mayReset && state !== null && (state.circuit !== "closed" || state.held_until !== null) && (
-        <form method="post" action={`${PATH}/${encodeURIComponent(name)}/reset`}>
-          <button type="submit" aria-label={`Try ${name} again now`}>
-            Try again now
-          </button>
-        </form>
-      )}
+      {state !== null && (state.circuit !== "closed" || state.held_until !== null) && <Reset name={name} />}
     </div>
   </article>
 );
+
+const Reset: FC<{ name: string }> = ({ name }) =>
+  usePage().mayCall(restartGroup) ? (
+    <Press
+      action={`${PATH}/${encodeURIComponent(name)}/reset`}
+      label="Try again now"
+      title={`Try ${name} again now`}
+    />
+  ) : null;
 
 const GroupLabel: FC<{ state: GroupStateJson["state"] }> = ({ state }) => {
   if (state === null) return <StateLabel tone="quiet">Unknown</StateLabel>;

@@ -8,9 +8,9 @@ import { AreaField, CheckField, FormNotice, formState } from "../../ui/fields.ts
 import { eventTypeImportFields } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
 import { ClippedCell, Crumb, LineTable, outcomeAt } from "../../ui/parts.tsx";
-import { attempt, statusOfRefused } from "../../ui/services.ts";
+import { callService } from "../calls.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { mayEditTypes } from "./edit-event-type.tsx";
 
 const LIST = "/dashboard/event-types";
@@ -26,7 +26,6 @@ export function registerImportEventTypes(app: Hono<DashboardEnv>): void {
 
   app.post(PATH, async (c) => {
     if (!mayEditTypes(c)) return showReadOnly(c);
-    const caller = callerOnPage(c);
     const typed = await c.req.parseBody();
     const isDryRun = typed.action !== "import";
     const input = {
@@ -35,7 +34,7 @@ export function registerImportEventTypes(app: Hono<DashboardEnv>): void {
       isDryRun,
       replaces: typed.archive_others === "on",
     };
-    const imported = await attempt(caller, () => importEventTypes(caller, input));
+    const imported = await callService(c, importEventTypes, input);
     if (imported.kind !== "ok") return show(c, { typed, refused: imported });
     return isDryRun
       ? show(c, { typed, plan: imported.value })
@@ -48,7 +47,7 @@ function show(c: DashboardContext, { typed, refused, plan }: Sent) {
   const form = formState(typed, eventTypeImportFields, refused);
   return showPage(
     c,
-    { title: "Import event types", place: "event-types" },
+    { title: "Import event types", place: "event-types", refused },
     <section>
       <Crumb href={LIST}>Event types</Crumb>
       <h1>Import event types</h1>
@@ -71,7 +70,6 @@ function show(c: DashboardContext, { typed, refused, plan }: Sent) {
       </form>
       {plan && <Plan plan={plan} />}
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 

@@ -9,6 +9,7 @@ import { pageFrom } from "../../../features/parameters.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { keyFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import {
   Ago,
   ButtonLink,
@@ -18,10 +19,11 @@ import {
   Crumb,
   LineTable,
   OutcomeNotice,
+  Pager,
   Section,
   Submit,
 } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { callService, callWith } from "../calls.ts";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import {
   callerOnPage,
@@ -39,10 +41,7 @@ export function registerKeyPages(app: Hono<DashboardEnv>): void {
 
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
-    const caller = callerOnPage(c);
-    const created = await attemptWith(caller, newKeySchema, keyIn(typed), (input) =>
-      createKey(caller, input),
-    );
+    const created = await callWith(c, newKeySchema, keyIn(typed), createKey);
     return created.kind === "ok" ? showKey(c, created.value.key) : showKeys(c, { typed, refused: created });
   });
 
@@ -86,107 +85,80 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
   const after = keyCursor.safeParse(given);
   const destination = c.req.query("destination");
   const page = { tenant, destination, after: after.data, limit: PAGE_SIZE + 1 };
-  const listed = await attempt(callerOnPage(c), () => getKeys(callerOnPage(c), page));
+  const listed = await callService(c, getKeys, page);
   if (listed.kind !== "ok") return showRefusal(c, listed, PATH);
   const { data: keys, next_cursor: next } = pageFrom(listed.value, PAGE_SIZE, ({ id }) => id);
   const isFor = destination !== undefined && { destination_id: destination };
   const values = typed ?? { tenant, ...isFor, [inputOf(isFor ? "poll" : "read")]: "on" };
   return showPage(
     c,
-    { title: "API keys", place: "keys" },
-    <Keys
-      keys={keys}
-      next={next}
-      isFirst={given === undefined}
-      destination={destination}
-      form={formState(values, keyFields, refused)}
-      asksTenant={mayNameTenant(c)}
-      own={principal.key}
-      now={c.get("services").now()}
-      outcome={c.req.query("done")}
-    />,
-    refused ? statusOfRefused(refused) : 200,
+    { title: "API keys", place: "keys", refused },
+    <>
+      <section>
+        {destination !== undefined && (
+          <Crumb href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</Crumb>
+        )}
+        <h1>API keys</h1>
+        <p class="lede">
+          Programs authenticate with these keys; you sign in with one. Only a hash of each is stored.
+        </p>
+      </section>
+      <OutcomeNotice name={c.req.query("done")} />
+      <Section id="list" title="Keys">
+        <KeyTable
+          keys={keys}
+          own={principal.key}
+          empty={given === undefined ? "No keys yet. Create the first one below." : "No more keys."}
+        />
+        <Pager
+          path={PATH}
+          query={{ destination }}
+          next={next !== null && { cursor: next }}
+          isFirst={given === undefined}
+        >
+          {destination !== undefined && <a href={PATH}>All keys</a>}
+        </Pager>
+      </Section>
+      <Section id="new" title="New key" of="narrow">
+        <KeyForm form={formState(values, keyFields, refused)} asksTenant={mayNameTenant(c)} />
+      </Section>
+    </>,
   );
 }
 
-type Props = Readonly<{
-  keys: readonly KeyView[];
-  next: string | null;
-  isFirst: boolean;
-  /** The destination whose own keys are listed; undefined: all keys are. */
-  destination: string | undefined;
-  form: FormState;
-  asksTenant: boolean;
-  /** The key that the session was opened with. */
-  own: string | undefined;
-  now: number;
-  outcome: string | undefined;
-}>;
-
-const Keys: FC<Props> = ({ keys, next, isFirst, destination, form, asksTenant, own, now, outcome }) => (
-  <>
-    <section>
-      {destination !== undefined && (
-        <Crumb href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</Crumb>
+const KeyForm: FC<{ form: FormState; asksTenant: boolean }> = ({ form, asksTenant }) => (
+  <form class="stack" method="post" action={PATH}>
+    <FormNotice form={form} />
+    <div class="fields">
+      <TextField form={form} name="name" maxlength={100} placeholder="checkout service" />
+      {asksTenant && (
+        <TextField form={form} name="tenant" placeholder="acme" hint="Empty means all tenants." />
       )}
-      <h1>API keys</h1>
-      <p class="lede">
-        Programs authenticate with these keys; you sign in with one. Only a hash of each is stored.
-      </p>
-    </section>
-    <OutcomeNotice name={outcome} />
-    <Section id="list" title="Keys">
-      {keys.length === 0 ? (
-        <p class="empty">{isFirst ? "No keys yet. Create the first one below." : "No more keys."}</p>
-      ) : (
-        <KeyTable keys={keys} own={own} now={now} />
-      )}
-      <p class="pager">
-        {destination !== undefined && <a href={PATH}>All keys</a>}
-        {!isFirst && <a href={listOf(destination)}>First page</a>}
-        {next !== null && <a href={listOf(destination, next)}>Next page</a>}
-      </p>
-    </Section>
-    <Section id="new" title="New key" of="narrow">
-      <form class="stack" method="post" action={PATH}>
-        <FormNotice form={form} />
-        <div class="fields">
-          <TextField form={form} name="name" maxlength={100} placeholder="checkout service" />
-          {asksTenant && (
-            <TextField form={form} name="tenant" placeholder="acme" hint="Empty means all tenants." />
-          )}
-          <TextField
-            form={form}
-            name="destination_id"
-            hint="Polls this destination alone; the scope is poll then."
-          />
-          <TextField form={form} name="expires_at" type="datetime-local" hint="Empty means never." />
-        </div>
-        <fieldset class="fields">
-          <legend>Scopes</legend>
-          {scopes.map((scope) => (
-            <CheckField form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
-          ))}
-        </fieldset>
-        <CheckField
-          form={form}
-          name="confirm"
-          label="For an agent whose changes a person approves"
-          hint="What it changes waits under Approvals."
-        />
-        <div class="actions">
-          <Submit>Create key</Submit>
-          <span class="hint">The key is shown once.</span>
-        </div>
-      </form>
-    </Section>
-  </>
+      <TextField
+        form={form}
+        name="destination_id"
+        hint="Polls this destination alone; the scope is poll then."
+      />
+      <TextField form={form} name="expires_at" type="datetime-local" hint="Empty means never." />
+    </div>
+    <fieldset class="fields">
+      <legend>Scopes</legend>
+      {scopes.map((scope) => (
+        <CheckField form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
+      ))}
+    </fieldset>
+    <CheckField
+      form={form}
+      name="confirm"
+      label="For an agent whose changes a person approves"
+      hint="What it changes waits under Approvals."
+    />
+    <div class="actions">
+      <Submit>Create key</Submit>
+      <span class="hint">The key is shown once.</span>
+    </div>
+  </form>
 );
-
-function listOf(destination: string | undefined, cursor?: string): string {
-  const query = new URLSearchParams({ ...(destination && { destination }), ...(cursor && { cursor }) });
-  return query.size === 0 ? PATH : `${PATH}?${query}`;
-}
 
 const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
   "events:write": "Post events.",
@@ -195,7 +167,10 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
   admin: "Change everything else.",
 };
 
-const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
+/** @param props `own`: the key that the session was opened with */
+type TableProps = Readonly<{ keys: readonly KeyView[]; own: string | undefined; empty: string }>;
+
+const KeyTable: FC<TableProps> = ({ keys, own, empty }) => (
   <LineTable
     columns={[
       ["Key", "main"],
@@ -204,14 +179,16 @@ const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) =
       ["Last used"],
       [<span class="hidden">Actions</span>, "num count"],
     ]}
+    empty={empty}
   >
     {keys.map((key) => (
-      <KeyRow shown={key} own={own} now={now} />
+      <KeyRow shown={key} own={own} />
     ))}
   </LineTable>
 );
 
-const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({ shown, own, now }) => {
+const KeyRow: FC<Pick<TableProps, "own"> & Readonly<{ shown: KeyView }>> = ({ shown, own }) => {
+  const { now } = usePage();
   const { id, name, tenant, expires_at: expires, last_used_at: used } = shown;
   const about = [
     tenant === null ? "all tenants" : `of tenant ${tenant}`,
@@ -229,7 +206,7 @@ const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({
       </ClippedCell>
       <td class="wide">{shown.scopes.join(", ")}</td>
       <td class="wide">{expires === null ? "never" : momentOf(Date.parse(expires), now)}</td>
-      <td>{used === null ? "never" : <Ago at={Date.parse(used)} now={now} />}</td>
+      <td>{used === null ? "never" : <Ago at={used} />}</td>
       <td class="num">
         <a href={`${PATH}/${id}/revoke`} aria-label={`Revoke ${name ?? id}`}>
           Revoke

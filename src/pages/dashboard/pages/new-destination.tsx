@@ -12,8 +12,9 @@ import { listTypeNames } from "../../../store/event-types.ts";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
-import { ButtonLink, Copyable, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
-import { attemptRead, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { ButtonLink, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
+import { SecretPage } from "../../ui/secret-page.tsx";
+import { attemptRead, unreadable } from "../../ui/services.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
@@ -40,7 +41,7 @@ export function registerNewDestination(app: Hono<DashboardEnv>): void {
     const created = await attemptRead(caller, read, (destination) =>
       createDestination(caller, { destination, key, requestUrl }),
     );
-    if (created.kind === "ok") return showNewSecret(c, created.value, "created");
+    if (created.kind === "ok") return showNewSecret(c, created.value, "Destination created");
     const { existing } = created;
     return existing === undefined
       ? showForm(c, form, created)
@@ -74,7 +75,7 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
   };
   return showPage(
     c,
-    { title: "New destination" },
+    { title: "New destination", refused },
     <section class="narrow">
       <Crumb href="/dashboard">Overview</Crumb>
       <h1>New destination</h1>
@@ -87,45 +88,33 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         </div>
       </form>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 
 const secretTexts = {
-  created: {
-    title: "Destination created",
-    lede: "Your receiver verifies signatures with this secret. Copy it now: it is not shown again.",
-  },
-  rotated: {
-    title: "Secret rotated",
-    lede: "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
-  },
+  keyLede:
+    "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.",
+  label: "The signing secret",
+  publicKey: "The public key",
+};
+
+const ledes = {
+  "Destination created":
+    "Your receiver verifies signatures with this secret. Copy it now: it is not shown again.",
+  "Secret rotated":
+    "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
 } as const;
 
-const KEY_PAIR =
-  "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.";
-
-/** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
 export function showNewSecret(
   c: DashboardContext,
   { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
-  what: keyof typeof secretTexts,
+  title: keyof typeof ledes,
 ) {
-  const { secret, public_key: publicKey } = shown;
-  const { title, lede } = secretTexts[what];
   return showPage(
     c,
     { title: "Signing secret" },
-    <section class="narrow">
-      <h1>{title}</h1>
-      <p class="lede">{secret === undefined ? KEY_PAIR : lede}</p>
-      <div class="stack">
-        {publicKey !== undefined && <Copyable id="secret" text={publicKey} label="The public key" />}
-        {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}
-        <div class="actions">
-          <ButtonLink href={`/dashboard/destinations/${id}`}>Go to the destination</ButtonLink>
-        </div>
-      </div>
-    </section>,
+    <SecretPage shown={shown} texts={{ ...secretTexts, title, lede: ledes[title] }}>
+      <ButtonLink href={`/dashboard/destinations/${id}`}>Go to the destination</ButtonLink>
+    </SecretPage>,
   );
 }

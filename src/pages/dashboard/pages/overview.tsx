@@ -14,7 +14,7 @@ import {
   readDestinations,
   readFleet,
 } from "../../../features/stats/fleet.ts";
-import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
+import { Legend, TrafficChart } from "../../ui/charts.tsx";
 import {
   DestinationTable,
   deliveriesIn,
@@ -28,18 +28,23 @@ import {
   queryOfView,
   statesOf,
 } from "../../ui/destination-table.tsx";
-import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
+import { addressOf, countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
 import {
   ButtonLink,
   Copyable,
   Crumb,
   Figure,
   OutcomeNotice,
+  Pager,
   Section,
+  Tabs,
+  Top,
   WindowTabs,
   windowNamed,
   windowTexts,
 } from "../../ui/parts.tsx";
+import { pageOfRows } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -53,70 +58,70 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
     return showPage(
       c,
       { title: "Overview", place: "overview", live: true },
-      fleet.total === 0 ? (
-        <NoDestinations
-          origin={new URL(c.req.url).origin}
-          tenant={principal.tenant === undefined ? tenant : undefined}
-          mayChange={mayCall(c, createDestination)}
-          outcome={c.req.query("done")}
-        />
-      ) : (
-        <Overview
-          fleet={fleet}
-          healths={fleet.seen.map((seen) => destinationHealthOf(seen, now))}
-          window={window}
-          view={listViewIn(c.req.query())}
-          showTenant={tenant === undefined}
-          mayChange={mayCall(c, createDestination)}
-          outcome={c.req.query("done")}
-        />
-      ),
+      <>
+        <OutcomeNotice name={c.req.query("done")} />
+        {fleet.total === 0 ? (
+          <NoDestinations
+            origin={new URL(c.req.url).origin}
+            tenant={principal.tenant === undefined ? tenant : undefined}
+          />
+        ) : (
+          <Overview
+            fleet={fleet}
+            healths={fleet.seen.map((seen) => destinationHealthOf(seen, now))}
+            window={window}
+            view={listViewIn(c.req.query())}
+            showTenant={tenant === undefined}
+          />
+        )}
+      </>,
     );
   });
 }
 
-type Props = Readonly<{
+type OverviewProps = Readonly<{
   fleet: Fleet;
   healths: readonly Health[];
   window: StatsWindow;
   view: ListView;
   showTenant: boolean;
-  mayChange: boolean;
-  /** The name of what an action has just done. */
-  outcome: string | undefined;
 }>;
 
 /** Destinations up to which a phone shows their traffic unfolded. */
 const FEW = 12;
 
-const Overview: FC<Props> = ({ fleet, healths, window, view, showTenant, mayChange, outcome }) => (
+const Overview: FC<OverviewProps> = ({ fleet, healths, window, view, showTenant }) => (
   <>
-    <OutcomeNotice name={outcome} />
-    <section>
-      <h1>{headline(healths, fleet.total > healths.length)}</h1>
-      <p class="lede">{backlogText(healths)}</p>
-    </section>
+    <Top title={headline(healths, fleet.total > healths.length)} lede={backlogText(healths)} />
     <details class="on-phones column" open={healths.length <= FEW}>
       <summary>Attempts and totals</summary>
-      <section aria-labelledby="traffic">
-        <div class="head">
-          <h2 id="traffic">Attempts</h2>
-          <TrafficLegend />
-          <WindowTabs at={(other) => overviewAt(view, other)} current={window} />
-        </div>
+      <Section
+        id="traffic"
+        title="Attempts"
+        aside={
+          <>
+            <Legend good="succeeded" bad="failed" />
+            <WindowTabs at={(other) => overviewAt(view, other)} current={window} />
+          </>
+        }
+      >
         <TrafficChart series={fleetSeries(fleet, window)} window={window} />
         {fleet.sampled !== fleet.seen && (
           <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
         )}
-      </section>
+      </Section>
       <Totals fleet={fleet} window={window} />
     </details>
-    <section aria-labelledby="destinations">
-      <div class="head">
-        <h2 id="destinations">Destinations</h2>
-        {mayChange && <NewDestinationLink />}
-        {healths.length > 1 && <StateTabs healths={healths} view={view} window={window} />}
-      </div>
+    <Section
+      id="destinations"
+      title="Destinations"
+      aside={
+        <>
+          <NewDestinationLink />
+          {healths.length > 1 && <StateTabs healths={healths} view={view} window={window} />}
+        </>
+      }
+    >
       <DestinationList healths={healths} view={view} window={window} showTenant={showTenant} />
       {fleet.total > healths.length && (
         <p class="pager">
@@ -124,40 +129,29 @@ const Overview: FC<Props> = ({ fleet, healths, window, view, showTenant, mayChan
           <a href={DESTINATIONS}>{`All ${countOf(fleet.total)} destinations`}</a>
         </p>
       )}
-    </section>
+    </Section>
   </>
 );
 
 /** Where the overview is; what is the default is left out. */
 function overviewAt(view: ListView, window: StatsWindow | undefined): string {
-  const query = new URLSearchParams({
-    ...queryOfView(view),
-    ...(window && window !== windowNamed(undefined) && { window }),
-  });
-  return query.size === 0 ? "/dashboard" : `/dashboard?${query}`;
+  const isUsual = window === windowNamed(undefined);
+  return addressOf("/dashboard", { ...queryOfView(view), window: isUsual ? undefined : window });
 }
 
-type ListProps = Pick<Props, "healths" | "view" | "window">;
+type ListProps = Pick<OverviewProps, "healths" | "view" | "window">;
 
-const StateTabs: FC<ListProps> = ({ healths, view, window }) => (
-  <nav class="tabs states" aria-label="States">
-    {[{ state: undefined, title: "All", count: healths.length }, ...statesOf(healths)].map((one) => (
-      <a
-        href={overviewAt({ ...view, state: one.state }, window)}
-        {...(one.state === view.state && { "aria-current": "true" })}
-      >
-        {`${one.title} ${countOf(one.count)}`}
-      </a>
-    ))}
-  </nav>
-);
+const StateTabs: FC<ListProps> = ({ healths, view, window }) => {
+  const all = [{ state: undefined, title: "All", count: healths.length }, ...statesOf(healths)];
+  const tabs = all.map(({ state, title, count }) => {
+    const href = overviewAt({ ...view, state }, window);
+    return [href, `${title} ${countOf(count)}`, state === view.state] as const;
+  });
+  return <Tabs class="states" label="States" of={tabs} />;
+};
 
-const DestinationList: FC<ListProps & Pick<Props, "showTenant">> = ({
-  healths,
-  view,
-  window,
-  showTenant,
-}) => {
+const DestinationList: FC<ListProps & Pick<OverviewProps, "showTenant">> = (props) => {
+  const { healths, view, window, showTenant } = props;
   const shown = destinationsIn(healths, view);
   if (shown.length === 0) return <p class="empty">No destination is in this state now.</p>;
   const sorting = { view, at: (other: ListView) => overviewAt(other, window) };
@@ -214,48 +208,50 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
   );
 };
 
-const NewDestinationLink: FC = () => (
-  <ButtonLink href="/dashboard/destinations/new">New destination</ButtonLink>
-);
+/** For who may create one. */
+const NewDestinationLink: FC = () =>
+  usePage().mayCall(createDestination) ? (
+    <ButtonLink href="/dashboard/destinations/new">New destination</ButtonLink>
+  ) : null;
 
 type NoneProps = Readonly<{
   origin: string;
   /** The tenant that was chosen, which has none. */
   tenant: string | undefined;
-  mayChange: boolean;
-  outcome: string | undefined;
 }>;
 
 /** Shown while there is no destination: what to do next, for whoever may do it. */
-const NoDestinations: FC<NoneProps> = ({ origin, tenant, mayChange, outcome }) => (
-  <>
-    <OutcomeNotice name={outcome} />
-    <section>
-      <h1 class="break">{`No destinations yet${tenant === undefined ? "" : ` in ${tenant}`}`}</h1>
-      <p class="lede">
-        {mayChange
-          ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
-          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. Your key can only read."}
-      </p>
-    </section>
-    {mayChange && <FirstSteps origin={origin} tenant={tenant} />}
-  </>
-);
+const NoDestinations: FC<NoneProps> = ({ origin, tenant }) => {
+  const mayCreate = usePage().mayCall(createDestination);
+  return (
+    <>
+      <Top
+        title={`No destinations yet${tenant === undefined ? "" : ` in ${tenant}`}`}
+        lede={
+          mayCreate
+            ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
+            : "Nothing is sent until somebody with a key that has the scope admin creates a destination. Your key can only read."
+        }
+      />
+      {mayCreate && <FirstSteps origin={origin} tenant={tenant} />}
+    </>
+  );
+};
 
 /** The two requests that lead to a first delivery. */
-const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }) => (
+const FirstSteps: FC<NoneProps> = ({ origin, tenant }) => (
   <>
-    <section aria-labelledby="first">
-      <div class="head">
-        <h2 id="first">1. Create a destination</h2>
-        <ButtonLink href="/dashboard/destinations/new">Use a form instead</ButtonLink>
-      </div>
+    <Section
+      id="first"
+      title="1. Create a destination"
+      aside={<ButtonLink href="/dashboard/destinations/new">Use a form instead</ButtonLink>}
+    >
       <Copyable
         id="create"
         label="The command that creates a destination"
         text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${shellQuoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
       />
-    </section>
+    </Section>
     <Section id="second" title="2. Send the first event">
       <Copyable
         id="send"
@@ -276,54 +272,34 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
     const after = c.req.query("after");
     const listed = await getDestinations(callerOnPage(c), { tenant, after, limit: PAGE_SIZE + 1 });
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const rows = listed.value;
-    const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
+    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const seen = await readDestinations(services, rows, figuresQuery());
     const now = services.now();
+    const isFirst = after === undefined;
+    const empty = isFirst
+      ? mayCall(c, createDestination)
+        ? "No destinations yet. Create the first one with New destination."
+        : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them."
+      : "No more destinations.";
     return showPage(
       c,
       { title: "All destinations", live: true },
-      <AllDestinations
-        healths={seen.map((one) => destinationHealthOf(one, now))}
-        isFirst={after === undefined}
-        next={rows.length > PAGE_SIZE ? rows[PAGE_SIZE - 1]?.id : undefined}
-        showTenant={tenant === undefined}
-        mayChange={mayCall(c, createDestination)}
-      />,
+      <section>
+        <Crumb href="/dashboard">Overview</Crumb>
+        <div class="head">
+          <h1>All destinations</h1>
+          <NewDestinationLink />
+        </div>
+        {rows.length === 0 ? (
+          <p class="empty">{empty}</p>
+        ) : (
+          <DestinationTable
+            healths={seen.map((one) => destinationHealthOf(one, now))}
+            showTenant={tenant === undefined}
+          />
+        )}
+        <Pager path={DESTINATIONS} next={next && { after: next.id }} isFirst={isFirst} />
+      </section>,
     );
   });
 }
-
-type AllProps = Readonly<{
-  healths: readonly Health[];
-  isFirst: boolean;
-  /** The id after which the next page starts. */
-  next: string | undefined;
-  showTenant: boolean;
-  mayChange: boolean;
-}>;
-
-function emptyText(isFirst: boolean, mayChange: boolean): string {
-  if (!isFirst) return "No more destinations.";
-  return mayChange
-    ? "No destinations yet. Create the first one with New destination."
-    : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them.";
-}
-
-const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (
-  <section>
-    <Crumb href="/dashboard">Overview</Crumb>
-    <div class="head">
-      <h1>All destinations</h1>
-      {mayChange && <NewDestinationLink />}
-    </div>
-    {healths.length === 0 ? (
-      <p class="empty">{emptyText(isFirst, mayChange)}</p>
-    ) : (
-      <DestinationTable healths={healths} showTenant={showTenant} />
-    )}
-    <p class="pager">
-      {!isFirst && <a href={DESTINATIONS}>First page</a>}
-      {next !== undefined && <a href={`${DESTINATIONS}?after=${next}`}>Next page</a>}
-    </p>
-  </section>
-);

@@ -7,7 +7,7 @@ import { CheckField, FormNotice, formState, TextField } from "../../ui/fields.ts
 import { portalLinkFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../../ui/format.ts";
 import { ButtonLink, Copyable, Submit } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { callWith } from "../calls.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -16,13 +16,7 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import {
-  callerOnPage,
-  type DashboardContext,
-  type DashboardEnv,
-  mayCall,
-  mayNameTenant,
-} from "../session.ts";
+import { type DashboardContext, type DashboardEnv, mayCall, mayNameTenant } from "../session.ts";
 
 const PATH = "/dashboard/portal-links";
 
@@ -32,9 +26,8 @@ export function registerPortalLinkPage(app: Hono<DashboardEnv>): void {
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
     const { principal } = c.get("visitor");
-    const caller = callerOnPage(c);
     const input = linkIn(typed, mayNameTenant(c) ? undefined : principal.tenant);
-    const made = await attemptWith(caller, newPortalLink, input, (options) =>
+    const made = await callWith(c, newPortalLink, input, (caller, options) =>
       createPortalLink(caller, { options, requestUrl: c.req.url }),
     );
     return made.kind === "ok" ? showLink(c, made.value) : showForm(c, { typed, refused: made });
@@ -62,7 +55,7 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
   const form = formState(typed ?? fresh, portalLinkFields, refused);
   return showPage(
     c,
-    { title: "Portal links", place: "portal-links" },
+    { title: "Portal links", place: "portal-links", refused },
     <section class="narrow">
       <h1>Portal links</h1>
       <p class="lede">
@@ -102,7 +95,6 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
         </div>
       </form>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 

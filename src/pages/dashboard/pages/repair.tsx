@@ -14,11 +14,11 @@ import { encodeCursor } from "../../../features/parameters.ts";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
 import { ButtonLink, RefusedNotice, Submit } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { callService, callWith } from "../calls.ts";
 import { FilterChips, filtersIn, logAt, NO_CHOICES, pageWanted } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { BackLinks, HiddenFields, REPAIR, repairVerbs, replaysAt } from "../components/repairs.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 /** Calls, of a page of deliveries each, that one press of the button makes. */
 const CALLS = 3;
@@ -31,20 +31,15 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     const query = filtersOf(c, { ...given, tenant });
     const action = actionNamed(named);
     if (action === undefined) return showNotFound(c);
-    const caller = callerOnPage(c);
-    const found = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
+    const wanted = pageWanted(query, MOST_IDS, cursor);
+    const read = await callWith(c, deliveryQuery, wanted, (caller, input) =>
       previewRepair(caller, { action, query: input }),
     );
+    const [found, refused] = read.kind === "ok" ? [read.value] : [undefined, read];
     return showPage(
       c,
-      { title: repairVerbs[action], place: "deliveries" },
-      <Confirm
-        action={action}
-        query={query}
-        found={found.kind === "ok" ? found.value : undefined}
-        refused={found.kind === "ok" ? undefined : found}
-      />,
-      found.kind === "ok" ? 200 : statusOfRefused(found),
+      { title: repairVerbs[action], place: "deliveries", refused },
+      <Confirm action={action} query={query} found={found} refused={refused} />,
     );
   });
 
@@ -58,22 +53,15 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     if (all === undefined) {
       const ids = [delivery].flat().filter((one) => typeof one === "string");
       if (ids.length === 0) return showPage(c, frame, <NoneSelected query={query} />, 422);
-      const caller = callerOnPage(c);
-      const done = await attempt(caller, () =>
-        repairDeliveries(caller, { action, chosen: { kind: "selected", ids } }),
-      );
+      const done = await callService(c, repairDeliveries, { action, chosen: { kind: "selected", ids } });
       if (done.kind !== "ok") return showRefusal(c, done, logAt(query));
       return showPage(c, frame, <Done action={action} query={query} repaired={[done.value]} />);
     }
     const { repaired, refused } = await repairFound(c, action, query, String(cursor ?? ""));
     // The page says what has been done, even where the rest could not be.
     if (refused && repaired.length === 0) return showRefusal(c, refused, logAt(query));
-    return showPage(
-      c,
-      frame,
-      <Done action={action} query={query} repaired={repaired} refused={refused} />,
-      refused ? statusOfRefused(refused) : 200,
-    );
+    const page = <Done action={action} query={query} repaired={repaired} refused={refused} />;
+    return showPage(c, { ...frame, refused }, page);
   });
 }
 
@@ -91,11 +79,11 @@ async function repairFound(
   query: URLSearchParams,
   from: string,
 ): Promise<Readonly<{ repaired: readonly Repaired[]; refused?: Refused }>> {
-  const caller = callerOnPage(c);
   const repaired: Repaired[] = [];
   let cursor = from;
   for (let calls = 0; calls < CALLS; calls++) {
-    const done = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
+    const wanted = pageWanted(query, MOST_IDS, cursor);
+    const done = await callWith(c, deliveryQuery, wanted, (caller, input) =>
       repairDeliveries(caller, { action, chosen: { kind: "found", query: input } }),
     );
     if (done.kind !== "ok") return { repaired, refused: done };

@@ -1,7 +1,7 @@
 /** Replays: planned over a range of time for several destinations, estimated, started, and watched while they run. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { Refused, Result } from "../../../core/result.ts";
+import type { Refused } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
 import { replaysAtOnce } from "../../../features/replays/schema.ts";
@@ -17,23 +17,37 @@ import {
   startReplays,
 } from "../../../features/replays/service.ts";
 import type { Destination } from "../../../store/destination.ts";
-import type { Replay } from "../../../store/replays.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
-import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
-import { ClippedCell, LineTable, Options, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import {
+  atMost,
+  countOf,
+  durationOf,
+  type Form,
+  listIn,
+  numberIn,
+  plural,
+  textIn,
+  utcIn,
+} from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
+import {
+  CheckBox,
+  ClippedCell,
+  LineTable,
+  OutcomeNotice,
+  RefusedNotice,
+  Section,
+  Select,
+  Top,
+} from "../../ui/parts.tsx";
+import { attemptWith } from "../../ui/services.ts";
+import { callWith } from "../calls.ts";
 import { actAndReturn, showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
 import { ReplayProgress } from "../components/replay-progress.tsx";
-import {
-  callerOnPage,
-  callerWithinTenant,
-  type DashboardContext,
-  type DashboardEnv,
-  mayCall,
-} from "../session.ts";
+import { callerWithinTenant, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 /** Destinations that can be chosen, and replays that are shown. */
 const [MOST_CHOICES, SHOWN] = [100, 10];
@@ -55,10 +69,7 @@ export function registerReplaysPage(app: Hono<DashboardEnv>): void {
 
   app.post(REPLAYS, async (c) => {
     const form = await c.req.parseBody({ all: true });
-    const caller = callerOnPage(c);
-    const started = await attemptWith(caller, replaysAtOnce, plannedIn(c, form), (input) =>
-      startReplays(caller, input),
-    );
+    const started = await callWith(c, replaysAtOnce, plannedIn(c, form), startReplays);
     return showReplays(c, form, started.kind === "ok" ? { started: started.value } : { refused: started });
   });
 
@@ -71,8 +82,6 @@ export function registerReplaysPage(app: Hono<DashboardEnv>): void {
       actAndReturn(c, (caller) => act(caller, c.req.param("id")), REPLAYS, outcome),
     );
 }
-
-type Form = Readonly<Record<string, unknown>>;
 
 const idsIn = ({ destination_id: given = [] }: Form): readonly unknown[] => [given].flat();
 
@@ -104,77 +113,44 @@ async function showReplays(c: DashboardContext, form: Form, came: Came) {
     getDestinations(caller, { tenant: principal.tenant ?? tenant, after: undefined, limit: MOST_CHOICES }),
     getReplays(caller, { destinationId: undefined, state: undefined, before: undefined, limit: SHOWN }),
   ]);
-  const { refused } = came;
+  const rows = choices.kind === "ok" ? choices.value : [];
+  const latest = replays.kind === "ok" ? replays.value.replays : [];
+  const names = new Map(rows.map((row) => [row.id, nameOf(row)]));
+  const { refused, started, estimates } = came;
   return showPage(
     c,
-    { title: "Replays", place: "replays", live: c.req.method === "GET" },
-    <Replays
-      {...came}
-      form={form}
-      choices={valueOr(choices, [])}
-      replays={valueOr(replays, { replays: [] }).replays}
-      mayChange={mayCall(c, startReplays)}
-      now={c.get("services").now()}
-      outcome={c.req.query("done")}
-    />,
-    refused ? statusOfRefused(refused) : 200,
-  );
-}
-
-function valueOr<T, D>(result: Result<T>, other: D): T | D {
-  return result.kind === "ok" ? result.value : other;
-}
-
-type Props = Came &
-  Readonly<{
-    form: Form;
-    choices: readonly Destination[];
-    /** The newest first. */
-    replays: readonly Replay[];
-    mayChange: boolean;
-    now: number;
-    outcome: string | undefined;
-  }>;
-
-const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, ...came }) => {
-  const names = new Map(choices.map((row) => [row.id, nameOf(row)]));
-  return (
+    { title: "Replays", place: "replays", live: c.req.method === "GET", refused },
     <>
-      <section>
-        <h1>Replays</h1>
-        <p class="lede">
-          A replay sends deliveries from a range of time again, no faster than the receiver can take them.
-          Each destination has one at a time.
-        </p>
-      </section>
-      <OutcomeNotice name={outcome} />
-      {came.refused && <RefusedNotice refused={came.refused} fields={replaysFields} />}
-      {came.started && <Started started={came.started} names={names} />}
-      {mayChange && (
+      <Top
+        title="Replays"
+        lede="A replay sends deliveries from a range of time again, no faster than the receiver can take them. Each destination has one at a time."
+      />
+      <OutcomeNotice name={c.req.query("done")} />
+      {refused && <RefusedNotice refused={refused} fields={replaysFields} />}
+      {started && <Started started={started} names={names} />}
+      {mayCall(c, startReplays) && (
         <Section id="plan" title="New replay">
-          {choices.length === 0 ? (
+          {rows.length === 0 ? (
             <p class="empty">No destinations yet.</p>
           ) : (
-            <Plan form={form} choices={choices} now={now} />
+            <Plan form={form} choices={rows} />
           )}
-          {came.estimates && <Estimates estimates={came.estimates} />}
+          {estimates && <Estimates estimates={estimates} />}
         </Section>
       )}
       <Section id="latest" title="Latest replays">
-        {replays.length === 0 && <p class="empty">No replays yet.</p>}
-        {replays.map((replay) => (
+        {latest.length === 0 && <p class="empty">No replays yet.</p>}
+        {latest.map((replay) => (
           <ReplayProgress
             path="/dashboard"
             replay={replay}
             name={names.get(replay.destinationId) ?? replay.destinationId}
-            mayChange={mayChange}
-            now={now}
           />
         ))}
       </Section>
-    </>
+    </>,
   );
-};
+}
 
 const whichTexts = {
   dead: "those that were given up",
@@ -182,7 +158,8 @@ const whichTexts = {
   missing: "events that were never sent there",
 } as const;
 
-const Plan: FC<{ form: Form; choices: readonly Destination[]; now: number }> = ({ form, choices, now }) => {
+const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form, choices }) => {
+  const { now } = usePage();
   const chosen = idsIn(form);
   const yesterday = isoTime(now - DAY_MS - (now % DAY_MS));
   const time = (name: "since" | "until", otherwise: string) => (
@@ -208,27 +185,23 @@ const Plan: FC<{ form: Form; choices: readonly Destination[]; now: number }> = (
       <fieldset>
         <legend>Destinations</legend>
         {choices.map((row) => (
-          <label class="check">
-            <input
-              type="checkbox"
-              name="destination_id"
-              value={row.id}
-              checked={chosen.includes(row.id) || choices.length === 1}
-              autocomplete="off"
-            />
-            {nameOf(row)}
-          </label>
+          <CheckBox
+            name="destination_id"
+            value={row.id}
+            checked={chosen.includes(row.id) || choices.length === 1}
+            label={nameOf(row)}
+          />
         ))}
       </fieldset>
       <div class="fields">
         {time("since", yesterday)}
         {time("until", isoTime(now))}
-        <label>
-          Which
-          <select name="include">
-            <Options of={Object.entries(whichTexts)} chosen={textIn(form, "include")} />
-          </select>
-        </label>
+        <Select
+          label="Which"
+          name="include"
+          of={Object.entries(whichTexts)}
+          chosen={textIn(form, "include")}
+        />
         {text("event_types", { placeholder: "all" })}
         {text("tag", { placeholder: "any" })}
         {text("rate_per_minute", { type: "number", min: 1, max: 6000, placeholder: "100" })}

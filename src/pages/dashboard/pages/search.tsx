@@ -9,12 +9,13 @@ import { type SearchResultJson, searchQuery } from "../../../features/search/sch
 import { search } from "../../../features/search/service.ts";
 import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
-import { momentOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, LineTable, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { addressOf, momentOf } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
+import { Ago, ClippedCell, LineTable, RefusedNotice, Section, StateCell, Top } from "../../ui/parts.tsx";
 import { deliveryText } from "../../ui/status-text.ts";
+import { callWith } from "../calls.ts";
 import { showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv } from "../session.ts";
+import type { DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/search";
 const PAGE_SIZE = "25";
@@ -31,29 +32,57 @@ export function registerSearchPage(app: Hono<DashboardEnv>): void {
       limit: PAGE_SIZE,
       ...(cursor !== undefined && { cursor }),
     };
-    const caller = callerOnPage(c);
-    const found = await attemptWith(caller, searchQuery, asked, (input) => search(caller, input));
+    const found = await callWith(c, searchQuery, asked, search);
     if (found.kind !== "ok")
-      return showPage(c, frame, <NotSearched refused={found} />, statusOfRefused(found));
-    const { data, next_cursor, looked_back_to } = found.value;
+      return showPage(c, { ...frame, refused: found }, <NotSearched refused={found} />);
+    const { data, next_cursor: next, looked_back_to: back } = found.value;
     const [first] = data;
     const path = first?.matched === "id" ? pathOf(first) : undefined;
     if (path !== undefined) return c.redirect(path, 302);
-    const now = c.get("services").now();
+    const isEnd = data.length === 0 && next === null;
     return showPage(
       c,
       frame,
-      <Results
-        q={q}
-        data={data}
-        next={next_cursor}
-        lookedBackTo={looked_back_to}
-        isFirst={cursor === undefined}
-        now={now}
-      />,
+      <>
+        <Top title="Search" lede={`Results for ${q}`} />
+        <section aria-label="Results">
+          <LineTable
+            columns={[
+              ["Found", "main"],
+              ["What", "wide"],
+              ["State", "state-cell brief"],
+              ["When", "num"],
+            ]}
+            empty={isEnd ? "Nothing more was found." : "Nothing was found so far."}
+          >
+            {data.map((one) => (
+              <FoundRow one={one} />
+            ))}
+          </LineTable>
+          <p class="pager">
+            {back !== null && <SearchedBack to={back} />}
+            {cursor !== undefined && <a href={addressOf(PATH, { q })}>Start again</a>}
+            {next !== null && (
+              <a
+                class="button"
+                href={addressOf(PATH, { q, cursor: next })}
+                // The script follows the link by itself while nothing has been found.
+                {...(data.length === 0 && { "data-next": "" })}
+              >
+                Search further
+              </a>
+            )}
+          </p>
+        </section>
+        {isEnd && <WhatCanBeFound />}
+      </>,
     );
   });
 }
+
+const SearchedBack: FC<{ to: string }> = ({ to }) => (
+  <output class="soft">{`Searched back to ${momentOf(Date.parse(to), usePage().now)}.`}</output>
+);
 
 /** The search within the chosen tenant. An id stands alone, and a tenant that is typed counts. */
 function narrowed(q: string, tenant: string | undefined): string {
@@ -77,57 +106,12 @@ function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): strin
   }
 }
 
-type Props = Readonly<{
-  q: string;
-  data: readonly SearchResultJson[];
-  next: string | null;
-  lookedBackTo: string | null;
-  isFirst: boolean;
-  now: number;
-}>;
-
-const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
-  <>
-    <section>
-      <h1>Search</h1>
-      <p class="lede break">{`Results for ${q}`}</p>
-    </section>
-    <section aria-label="Results">
-      {data.length === 0 && (
-        <p class="empty">{next === null ? "Nothing more was found." : "Nothing was found so far."}</p>
-      )}
-      {data.length > 0 && (
-        <LineTable
-          columns={[
-            ["Found", "main"],
-            ["What", "wide"],
-            ["State", "state-cell brief"],
-            ["When", "num"],
-          ]}
-        >
-          {data.map((one) => (
-            <FoundRow one={one} now={now} />
-          ))}
-        </LineTable>
-      )}
-      <LookFurther
-        q={q}
-        next={next}
-        lookedBackTo={lookedBackTo}
-        isFirst={isFirst}
-        isEmpty={data.length === 0}
-        now={now}
-      />
-    </section>
-    {data.length === 0 && next === null && <WhatCanBeFound />}
-  </>
-);
-
-const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
+const FoundRow: FC<{ one: SearchResultJson }> = ({ one }) => {
+  const page = usePage();
   const { kind, id, event, type, name, tenant, excerpt, at, deliveries: places = [] } = one;
   const path = pathOf(one);
   const title = type ?? name ?? id;
-  const state = stateOf(one, now);
+  const state = stateOf(one, page.now);
   const left = (one.delivery_count ?? 0) - places.length;
   const to = [...places.map(({ destination }) => destination), ...(left > 0 ? [`${left} more`] : [])];
   const about = [
@@ -138,7 +122,7 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
   ];
   return (
     <tr>
-      <ClippedCell text={[title, ...about, labelsText(event)].filter(Boolean).join(" · ")}>
+      <ClippedCell text={[title, ...about, labelsText(page, event)].filter(Boolean).join(" · ")}>
         {path === undefined ? (
           title
         ) : (
@@ -162,16 +146,15 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
         {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
         {event && (
           <EventLabels
-            tags={event.tags ?? []}
-            channels={event.channels ?? []}
-            tagPath={(tag) => `${PATH}?${new URLSearchParams({ q: `tag:${tag} tenant:${event.tenant}` })}`}
+            event={event}
+            tagAt={(tenant, tag) => addressOf(PATH, { q: `tag:${tag} tenant:${tenant}` })}
             class="sub"
           />
         )}
       </ClippedCell>
       <td class="wide">{kinds[kind]}</td>
       {state === undefined ? <td /> : <StateCell tone={state.tone} label={state.label} text={state.text} />}
-      <td class="num">{at === undefined ? "–" : <Ago at={Date.parse(at)} now={now} />}</td>
+      <td class="num">{at === undefined ? "–" : <Ago at={at} />}</td>
     </tr>
   );
 };
@@ -195,32 +178,9 @@ const kinds = {
   key: "API key",
 } as const;
 
-type FurtherProps = Omit<Props, "data"> & Readonly<{ isEmpty: boolean }>;
-
-/** The script follows the link by itself while nothing has been found. */
-const LookFurther: FC<FurtherProps> = ({ q, next, lookedBackTo, isFirst, isEmpty, now }) => (
-  <p class="pager">
-    {lookedBackTo !== null && (
-      <output class="soft">{`Searched back to ${momentOf(Date.parse(lookedBackTo), now)}.`}</output>
-    )}
-    {!isFirst && <a href={`${PATH}?${new URLSearchParams({ q })}`}>Start again</a>}
-    {next !== null && (
-      <a
-        class="button"
-        href={`${PATH}?${new URLSearchParams({ q, cursor: next })}`}
-        {...(isEmpty && { "data-next": "" })}
-      >
-        Search further
-      </a>
-    )}
-  </p>
-);
-
 const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
   <>
-    <section>
-      <h1>Search</h1>
-    </section>
+    <Top title="Search" />
     <RefusedNotice refused={refused} fields={searchFields} />
     <WhatCanBeFound />
   </>
@@ -228,10 +188,7 @@ const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
 
 const Empty: FC = () => (
   <>
-    <section>
-      <h1>Search</h1>
-      <p class="lede">Type an ID or words into the field above.</p>
-    </section>
+    <Top title="Search" lede="Type an ID or words into the field above." />
     <WhatCanBeFound />
   </>
 );

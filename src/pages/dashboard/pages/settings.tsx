@@ -11,12 +11,13 @@ import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import {
   type ActionOutcome,
   ButtonLink,
+  CheckBox,
   OutcomeNotice,
   outcomeAt,
   Section,
   Submit,
 } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { callService, callWith } from "../calls.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -41,14 +42,13 @@ export function registerSettings(app: Hono<DashboardEnv>): void {
   app.post(SETTINGS, async (c) => {
     const typed = await c.req.parseBody();
     const tenant = textIn(typed, "tenant") ?? "";
-    const caller = callerOnPage(c);
-    const stored = await attempt(caller, () => getTenant(caller, tenant));
+    const stored = await callService(c, getTenant, tenant);
     if (stored.kind !== "ok") return showRefusal(c, stored, SETTINGS);
     const change = changesIn(typed, stored.value);
     const at = (outcome: ActionOutcome) =>
       `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
     if (Object.keys(change).length === 0) return c.redirect(at("unchanged"), 303);
-    const result = await attemptWith(caller, tenantChange, change, (valid) =>
+    const result = await callWith(c, tenantChange, change, (caller, valid) =>
       changeTenant(caller, { tenant, change: valid }),
     );
     if (result.kind === "forbidden" || result.kind === "not_found") return showRefusal(c, result, SETTINGS);
@@ -129,18 +129,17 @@ async function showChoice(c: DashboardContext) {
 type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
 async function showSettings(c: DashboardContext, tenant: string, { typed, refused }: Partial<Typed> = {}) {
-  const caller = callerOnPage(c);
-  const stored = await attempt(caller, () => getTenant(caller, tenant));
+  const stored = await callService(c, getTenant, tenant);
   if (stored.kind !== "ok") return showRefusal(c, stored, "/dashboard/tenants");
   const isOperator = c.get("visitor").principal.tenant === undefined;
   const isEditable = mayCall(c, changeTenant) && isOperator;
   const form = formState(typed ?? inputsOf(stored.value), tenantFields, refused);
   return showPage(
     c,
-    { title: `Settings of ${tenant}`, place: "settings" },
+    { title: `Settings of ${tenant}`, place: "settings", refused },
     <>
       <section class="narrow">
-        <h1 class="break">{`Settings of ${tenant}`}</h1>
+        <h1>{`Settings of ${tenant}`}</h1>
         <OutcomeNotice name={c.req.query("done")} />
         <form class="stack" method="post" action={SETTINGS}>
           <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
@@ -163,7 +162,6 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
       </section>
       {mayCall(c, exportTenant) && <Configuration tenant={tenant} isOperator={isOperator} />}
     </>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
 
@@ -226,10 +224,11 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
         <form class="stack" method="post" action={`${SETTINGS}/export`}>
           <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
           {isOperator && (
-            <label class="check">
-              <input type="checkbox" name="secrets" value="true" autocomplete="off" />
-              Include secrets in plain text. Protect the file like a secret
-            </label>
+            <CheckBox
+              name="secrets"
+              value="true"
+              label="Include secrets in plain text. Protect the file like a secret"
+            />
           )}
           <div class="actions">
             <button type="submit">Export</button>

@@ -11,11 +11,12 @@ import {
 } from "../../../features/tenants/config.ts";
 import { AreaField, FormNotice, formState } from "../../ui/fields.tsx";
 import { tenantDocumentFields } from "../../ui/form-fields.ts";
-import { type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
-import { Copyable } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { addressOf, type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
+import { Copyable, Crumb } from "../../ui/parts.tsx";
+import { unreadable } from "../../ui/services.ts";
+import { callService, callWith } from "../calls.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
@@ -28,9 +29,7 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
   app.post(`${SETTINGS}/export`, async (c) => {
     const form = await c.req.parseBody();
     const tenant = textIn(form, "tenant") ?? "";
-    const caller = callerOnPage(c);
-    const input = { tenant, withSecrets: form.secrets === "true" };
-    const exported = await attempt(caller, () => exportTenant(caller, input));
+    const exported = await callService(c, exportTenant, { tenant, withSecrets: form.secrets === "true" });
     if (exported.kind !== "ok") return showRefusal(c, exported, SETTINGS);
     return c.body(`${JSON.stringify(exported.value, null, 2)}\n`, 200, {
       "content-type": "application/json",
@@ -51,8 +50,7 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
     if (typeof value !== "object" || Array.isArray(value))
       return showForm(c, tenant, { typed, refused: unreadable([NOT_AN_OBJECT]) });
     const isDryRun = form.action !== "import";
-    const caller = callerOnPage(c);
-    const imported = await attemptWith(caller, tenantDocument, value, (document) =>
+    const imported = await callWith(c, tenantDocument, value, (caller, document) =>
       importTenant(caller, { tenant, document, isDryRun, requestUrl: c.req.url }),
     );
     if (imported.kind === "forbidden" || imported.kind === "not_found")
@@ -123,10 +121,10 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
   const form = formState(isHidden ? {} : (typed ?? {}), tenantDocumentFields, refused);
   return showPage(
     c,
-    { title: `Import into ${tenant}`, place: "settings" },
+    { title: `Import into ${tenant}`, place: "settings", refused },
     <section class="narrow">
-      <Crumb tenant={tenant} />
-      <h1 class="break">{`Import into ${tenant}`}</h1>
+      <Crumb href={addressOf(SETTINGS, { tenant })}>{`Settings of ${tenant}`}</Crumb>
+      <h1>{`Import into ${tenant}`}</h1>
       <p class="lede">
         Destinations that do not exist are created with their ids. Those that exist are changed, and keep
         their secrets. The tenant's other destinations stay as they are. A configuration with an error changes
@@ -158,15 +156,8 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
         </div>
       </form>
     </section>,
-    refused ? statusOfRefused(refused) : 200,
   );
 }
-
-const Crumb: FC<{ tenant: string }> = ({ tenant }) => (
-  <p class="crumb break">
-    <a href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>{`Settings of ${tenant}`}</a>
-  </p>
-);
 
 const DryRun: FC<{ result: TenantImport }> = ({ result }) => (
   <output class="notice">
@@ -207,7 +198,7 @@ function showImported(c: DashboardContext, tenant: string, { created, changed, u
     c,
     { title: "Configuration imported", place: "settings" },
     <section class="narrow">
-      <Crumb tenant={tenant} />
+      <Crumb href={addressOf(SETTINGS, { tenant })}>{`Settings of ${tenant}`}</Crumb>
       <h1>Configuration imported</h1>
       <p class="lede">
         {`${plural(created.length, "destination")} created, ${changed.length} changed, ${unchanged.length} as before.`}

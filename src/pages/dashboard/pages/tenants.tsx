@@ -3,7 +3,9 @@
 import type { Hono } from "hono";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
-import { ButtonLink, Section } from "../../ui/parts.tsx";
+import { addressOf } from "../../ui/format.ts";
+import { ButtonLink, Pager, Section, Top } from "../../ui/parts.tsx";
+import { pageOfRows } from "../../ui/services.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
@@ -17,28 +19,28 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
     const after = c.req.query("after");
     const listed = own ? ok(own) : await getTenants(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
     if (listed.kind !== "ok") return showNotFound(c);
-    const known = listed.value;
-    const shown = known.slice(0, PAGE_SIZE);
-    const next = known.length > PAGE_SIZE ? shown.at(-1) : undefined;
+    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
     return showPage(
       c,
       { title: "Tenants", place: "tenants" },
       <>
-        <section class="narrow">
-          <h1>Tenants</h1>
-          <p class="lede break">
-            {tenant === undefined
+        <Top
+          of="narrow"
+          title="Tenants"
+          lede={
+            tenant === undefined
               ? "The pages show all tenants. Choose one to see only what belongs to it."
-              : `The pages show the tenant ${tenant} alone.`}
-          </p>
+              : `The pages show the tenant ${tenant} alone.`
+          }
+        >
           <TenantForm action="/dashboard" button="Show this tenant">
             {tenant !== undefined && own === undefined && (
               <ButtonLink href="/dashboard?tenant=">Show all tenants</ButtonLink>
             )}
           </TenantForm>
-        </section>
+        </Top>
         <Section id="known" title={own ? "Your tenants" : "Tenants with destinations"}>
-          {shown.length === 0 ? (
+          {rows.length === 0 ? (
             <p class="empty">
               {after === undefined
                 ? "None yet. A tenant appears here once it has a destination."
@@ -46,17 +48,14 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
             </p>
           ) : (
             <ul class="names">
-              {shown.map((name) => (
+              {rows.map((name) => (
                 <li class="break">
-                  <a href={`/dashboard?${new URLSearchParams({ tenant: name })}`}>{name}</a>
+                  <a href={addressOf("/dashboard", { tenant: name })}>{name}</a>
                 </li>
               ))}
             </ul>
           )}
-          <p class="pager">
-            {after !== undefined && <a href={PATH}>First page</a>}
-            {next !== undefined && <a href={`${PATH}?${new URLSearchParams({ after: next })}`}>Next page</a>}
-          </p>
+          <Pager path={PATH} next={next && { after: next }} isFirst={after === undefined} />
         </Section>
       </>,
     );

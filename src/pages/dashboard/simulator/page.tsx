@@ -14,12 +14,12 @@ import { retryPreviewOf } from "../../../core/retry/preview.ts";
 import { readAs } from "../../../core/shape.ts";
 import { zodOf } from "../../../core/zod-of.ts";
 import { updateDestination } from "../../../features/destinations/service.ts";
-import { readChange } from "../../../features/destinations/validate.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { findDestination, listDestinations } from "../../../store/destinations.ts";
+import { Legend } from "../../ui/charts.tsx";
 import { type Form, textIn } from "../../ui/format.ts";
-import { Copyable, outcomeAt, Prose, Section } from "../../ui/parts.tsx";
-import { attemptRead, statusOfRefused } from "../../ui/services.ts";
+import { Copyable, outcomeAt, Prose, Section, Top } from "../../ui/parts.tsx";
+import { saveDestination } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 import {
@@ -39,12 +39,8 @@ export function registerSimulator(app: Hono<DashboardEnv>): void {
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
     const id = textIn(form, "destination") ?? "none";
-    const caller = callerOnPage(c);
-    const requestUrl = c.req.url;
-    const read = readChange(caller.services, { retry: specIn(form) }, requestUrl);
-    const updated = await attemptRead(caller, read, (change) =>
-      updateDestination(caller, { id, change, requestUrl }),
-    );
+    const change = { id, input: { retry: specIn(form) }, requestUrl: c.req.url };
+    const updated = await saveDestination(callerOnPage(c), change);
     if (updated.kind !== "ok") return showSimulator(c, form, updated);
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "policy"), 303);
   });
@@ -63,20 +59,41 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
   ]);
   const outage = outageNamed(textIn(form, "outage"));
   const { fields, spec } = policyIn(form, chosen);
+  const simulation = "kind" in spec ? undefined : await simulate(spec, chosen, outage);
   const shown = refused ?? ("kind" in spec ? spec : undefined);
+  const mayChange = mayCall(c, updateDestination);
   return showPage(
     c,
-    { title: "Retry simulator", place: "simulator" },
-    <SimulatorPage
-      fields={fields}
-      outage={outage}
-      destinations={destinations}
-      chosen={chosen}
-      mayChange={mayCall(c, updateDestination)}
-      simulation={"kind" in spec ? undefined : await simulate(spec, chosen, outage)}
-      refused={shown}
-    />,
-    shown ? statusOfRefused(shown) : 200,
+    { title: "Retry simulator", place: "simulator", refused: shown },
+    <>
+      <Top
+        title="Retry simulator"
+        lede="See when a policy retries a delivery, when it gives up, and what a receiver sees of it in an outage, before you apply the policy. The simulation runs the code that decides in production."
+      />
+      <PolicyForm {...{ fields, outage, destinations, chosen, mayChange }} refused={shown} />
+      {simulation && <Schedule policy={simulation.policy} />}
+      {simulation && <Outage comparison={simulation.comparison} />}
+      <Section id="presets" title="Presets compared">
+        <PolicyTable />
+      </Section>
+      {simulation && (
+        <Section
+          id="as-json"
+          title="For the API"
+          aside={
+            <span class="soft small">
+              The field <code>retry</code> of a destination
+            </span>
+          }
+        >
+          <Copyable
+            id="spec"
+            label="The policy as JSON"
+            text={JSON.stringify({ retry: simulation.spec }, null, 2)}
+          />
+        </Section>
+      )}
+    </>,
   );
 }
 
@@ -118,83 +135,34 @@ async function simulate(
   return { spec, policy, comparison: await compare(policy, settings, outage) };
 }
 
-type Props = Readonly<{
-  fields: PolicyFields;
-  outage: OutageName;
-  destinations: readonly Destination[];
-  chosen: Destination | undefined;
-  mayChange: boolean;
-  simulation: Simulation | undefined;
-  refused: Refused | undefined;
-}>;
-
-const SimulatorPage: FC<Props> = ({ simulation, refused, ...form }) => (
-  <>
-    <section>
-      <h1>Retry simulator</h1>
-      <p class="lede">
-        See when a policy retries a delivery, when it gives up, and what a receiver sees of it in an outage,
-        before you apply the policy. The simulation runs the code that decides in production.
-      </p>
-    </section>
-    <PolicyForm {...form} refused={refused} />
-    {simulation && <Schedule policy={simulation.policy} />}
-    {simulation && <Outage comparison={simulation.comparison} />}
-    <Section id="presets" title="Presets compared">
-      <PolicyTable />
-    </Section>
-    {simulation && (
-      <section aria-labelledby="as-json">
-        <div class="head">
-          <h2 id="as-json">For the API</h2>
-          <span class="soft small">
-            The field <code>retry</code> of a destination
-          </span>
-        </div>
-        <Copyable
-          id="spec"
-          label="The policy as JSON"
-          text={JSON.stringify({ retry: simulation.spec }, null, 2)}
-        />
-      </section>
-    )}
-  </>
-);
-
 /** The limit of attempts drawn. */
 const MAX_ATTEMPTS = 200;
 
 const Schedule: FC<{ policy: RetryPolicy }> = ({ policy }) => {
   const preview = retryPreviewOf(policy, MAX_ATTEMPTS);
   return (
-    <section aria-labelledby="schedule">
-      <div class="head">
-        <h2 id="schedule">If every attempt fails</h2>
-        <div class="legend" aria-hidden="true">
-          <span class="tone-good">an attempt and its range of jitter</span>
-          <span class="tone-bad">given up</span>
-        </div>
-      </div>
+    <Section
+      id="schedule"
+      title="If every attempt fails"
+      aside={<Legend good="an attempt and its range of jitter" bad="given up" />}
+    >
       <p class="summary">{summaryOf(policy, preview)}</p>
       <ScheduleChart policy={policy} preview={preview} />
-    </section>
+    </Section>
   );
 };
 
 const Outage: FC<{ comparison: Comparison }> = ({ comparison }) => (
-  <section aria-labelledby="outage">
-    <div class="head">
-      <h2 id="outage">{`If the receiver is down for ${comparison.outage.title}`}</h2>
-      <div class="legend" aria-hidden="true">
-        <span class="tone-good">requests per second</span>
-        <span class="tone-bad">failed</span>
-      </div>
-    </div>
+  <Section
+    id="outage"
+    title={`If the receiver is down for ${comparison.outage.title}`}
+    aside={<Legend good="requests per second" bad="failed" />}
+  >
     <div class="stack">
       <OutageChart comparison={comparison} />
       <OutageTable comparison={comparison} />
     </div>
-  </section>
+  </Section>
 );
 
 /** The presets side by side and the rules common to all; the API reference shows them too. */

@@ -17,18 +17,11 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
     if (found.kind !== "ok") return showPortalNotFound(c);
     const { t } = c.get("look");
     const action = found.value;
-    const title = actionTitle(c.get("look"), action);
+    const title = actionTitle(t, action);
     return showPortalPage(
       c,
       { title, place: "endpoints" },
-      <ActionPanel
-        t={t.actions}
-        action={action}
-        title={title}
-        path={`${ACTIONS}/${action.id}`}
-        destinations="/portal/endpoints"
-        mayDecide
-      >
+      <ActionPanel action={action} title={title} path={`${ACTIONS}/${action.id}`}>
         <Crumb href="/portal/agent">{t.agent.title}</Crumb>
       </ActionPanel>,
     );
@@ -46,7 +39,7 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
 }
 
 /** The name of the action's tool, in the visitor's language. */
-export function actionTitle({ t }: Look, { tool }: ActionView): string {
-  const names: Readonly<Record<string, string>> = t.actions.tools;
+export function actionTitle({ actions }: Look["t"], { tool }: ActionView): string {
+  const names: Readonly<Record<string, string>> = actions.tools;
   return names[tool] ?? tool;
 }

@@ -1,8 +1,13 @@
-/** The form that adds an endpoint or changes one, and the only page that shows a new signing secret. */
+/** The form that adds an endpoint or changes one, and the page of its new signing secret. */
 import type { Hono } from "hono";
-import type { Child, FC } from "hono/jsx";
+import type { FC } from "hono/jsx";
 import { defaultLimits } from "../../../core/limits.ts";
-import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
+import {
+  type LimitedField,
+  limitedFields,
+  limitsWithin,
+  type PortalAccess,
+} from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
 import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
 import { visitorTexts } from "../../../features/destinations/fields.ts";
@@ -12,24 +17,23 @@ import {
   destinationView,
   type ShownSecret,
 } from "../../../features/destinations/schema.ts";
-import {
-  createDestination,
-  getDestination,
-  updateDestination,
-} from "../../../features/destinations/service.ts";
-import { readChange, readCreation } from "../../../features/destinations/validate.ts";
+import { createDestination, getDestination } from "../../../features/destinations/service.ts";
+import { readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { AreaField, FormNotice, type FormState, GroupField, markOf, TextField } from "../../ui/fields.tsx";
 import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
-import { ButtonLink, Crumb, Submit } from "../../ui/parts.tsx";
-import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { usePage } from "../../ui/page.tsx";
+import { ButtonLink, CheckBox, Crumb, Submit } from "../../ui/parts.tsx";
+import { SecretPage } from "../../ui/secret-page.tsx";
+import { attemptRead, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
-import type { Look } from "../look.ts";
+import { useLook } from "../look.ts";
 import { may } from "../may.ts";
-import { Copy, PortalField, portalOutcomeAt } from "../parts.tsx";
-import { aboveFaults, type FieldFaults, fieldFaultsOf } from "../problems.ts";
+import { portalOutcomeAt } from "../parts.tsx";
+import { aboveFaults, type FieldFaults, fieldFaultsOf, portalForm } from "../problems.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import {
   defaultSigning,
@@ -38,6 +42,7 @@ import {
   signingFaults,
   signingIn,
   signingInputs,
+  signingLabels,
 } from "../signing-fields.tsx";
 import { TypeExample, TypeSchema } from "../type-example.tsx";
 
@@ -82,11 +87,7 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form, row);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const requestUrl = c.req.url;
-    const read = readChange(caller.services, body, requestUrl);
-    const updated = await attemptRead(caller, read, (change) =>
-      updateDestination(caller, { id: row.id, change, requestUrl }),
-    );
+    const updated = await saveDestination(caller, { id: row.id, input: body, requestUrl: c.req.url });
     if (updated.kind === "ok")
       return c.redirect(portalOutcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
     if (updated.kind === "not_found" || updated.kind === "conflict")
@@ -203,159 +204,121 @@ type Filled = Readonly<{
 
 async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Filled) {
   const look = c.get("look");
-  const { db, now } = c.get("services");
+  const { t } = look;
+  const { db } = c.get("services");
   const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
-  const title = row === undefined ? look.t.form.newTitle : look.t.form.editTitle;
+  const title = row === undefined ? t.form.newTitle : t.form.editTitle;
+  const labels = {
+    ...t.form.labels,
+    ...Object.fromEntries(visitorTexts.map(({ name }) => [name, t.fields[name].label])),
+    ...t.limitNames,
+    ...signingLabels(look),
+    other_types: t.form.otherTypes,
+  };
+  const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
   return showPortalPage(
     c,
     { title, place: "endpoints" },
-    <EndpointForm
-      look={look}
-      title={title}
-      typed={typed}
-      faults={faults}
-      types={types}
-      row={row}
-      access={c.get("visitor").access}
-      preview={preview && <FilterPreview look={look} preview={preview} now={now()} />}
-    />,
+    <section class="narrow">
+      <Crumb href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</Crumb>
+      <h1>{title}</h1>
+      <EndpointForm
+        form={portalForm(typed, labels, faults)}
+        back={back}
+        types={types}
+        row={row}
+        access={c.get("visitor").access}
+        preview={preview}
+      />
+    </section>,
     status ?? (Object.keys(faults).length > 0 ? 422 : 200),
   );
 }
 
-type Props = Readonly<{
-  look: Look;
-  title: string;
-  typed: Form;
-  faults: FieldFaults;
+type FormProps = Readonly<{
+  form: FormState;
+  back: string;
   types: readonly EventType[];
   row: Destination | undefined;
   access: PortalAccess;
-  preview: Child;
+  preview: DestinationPreview | undefined;
 }>;
 
-const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, access, preview }) => {
-  const { t, f } = look;
-  const value = (name: string) => String(typed[name] ?? "");
-  const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
-  const isHttps = row === undefined || kindNameOf(row.url) === "https";
+const EndpointForm: FC<FormProps> = ({ form, back, types, row, access, preview }) => {
+  const { t, f } = useLook();
+  const mayTry = usePage().may("preview_endpoint") && row !== undefined;
   const headers = row === undefined ? [] : Object.keys(destinationView(row).headers);
   const isMoreOpen =
-    preview !== undefined || headers.length > 0 || isMoreSet(typed) || Object.keys(faults).some(isOfMore);
-  const mayTry = row !== undefined && allows(access, "preview_endpoint");
+    preview !== undefined ||
+    headers.length > 0 ||
+    isMoreSet(form.values) ||
+    form.errors.some(({ input = "form" }) => isOfMore(input));
+  const most = (name: LimitedField) =>
+    access[name] === null ? undefined : t.form.atMost(f.count(access[name]));
   return (
-    <section class="narrow">
-      <Crumb href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</Crumb>
-      <h1>{title}</h1>
-      <form class="stack" method="post" action={row === undefined ? NEW : `${back}/change`}>
-        {row === undefined && (
-          <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
-        )}
-        <FaultNotice look={look} faults={faults} />
-        {isHttps ? (
-          <PortalField
-            name="url"
-            label={t.form.labels.url}
-            fault={faults.url}
-            control={(attributes) => (
-              <input
-                type="url"
-                required
-                placeholder="https://example.com/webhooks"
-                value={value("url")}
-                {...attributes}
-              />
-            )}
+    <form class="stack" method="post" action={row === undefined ? NEW : `${back}/change`}>
+      {row === undefined && (
+        <input
+          type="hidden"
+          name="form"
+          value={textIn(form.values, "form") ?? newTokenId()}
+          autocomplete="off"
+        />
+      )}
+      <FormNotice form={form} />
+      {row === undefined || kindNameOf(row.url) === "https" ? (
+        <TextField form={form} name="url" type="url" required placeholder="https://example.com/webhooks" />
+      ) : (
+        <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
+      )}
+      <TypeChoice form={form} types={types} />
+      <details open={isMoreOpen}>
+        <summary>{t.form.more}</summary>
+        <div class="stack">
+          {visitorTexts.map(({ name, maxlength }) => (
+            <TextField form={form} name={name} hint={t.fields[name].hint} maxlength={maxlength} />
+          ))}
+          <AreaField form={form} name="filter" class="short" hint={t.form.filterHint} />
+          {preview && <FilterPreview preview={preview} />}
+          <AreaField
+            form={form}
+            name="headers"
+            class="short"
+            hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
           />
-        ) : (
-          <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
-        )}
-        <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
-        <details open={isMoreOpen}>
-          <summary>{t.form.more}</summary>
-          <div class="stack">
-            {visitorTexts.map(({ name, maxlength }) => (
-              <PortalField
-                name={name}
-                label={t.fields[name].label}
-                hint={t.fields[name].hint}
-                fault={faults[name]}
-                control={(attributes) => <input maxlength={maxlength} value={value(name)} {...attributes} />}
-              />
-            ))}
-            <PortalField
-              name="filter"
-              label={t.form.labels.filter}
-              hint={t.form.filterHint}
-              fault={faults.filter}
-              control={(attributes) => (
-                <textarea class="short" spellcheck={false} {...attributes}>
-                  {value("filter")}
-                </textarea>
-              )}
-            />
-            {preview}
-            <PortalField
-              name="headers"
-              label={t.form.labels.headers}
-              hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
-              fault={faults.headers}
-              control={(attributes) => (
-                <textarea class="short" spellcheck={false} autocomplete="off" {...attributes}>
-                  {value("headers")}
-                </textarea>
-              )}
-            />
-            {headers.length > 0 && (
-              <label class="check">
-                <input type="checkbox" name="headers_remove" autocomplete="off" />
-                {t.form.headersRemove}
-              </label>
-            )}
-            <SigningFields look={look} typed={typed} faults={faults} />
-            <fieldset>
-              <legend>{t.form.limits}</legend>
-              <p class="hint">{t.form.limitsHint}</p>
-              <div class="fields">
-                {limitedFields.map((name) => {
-                  const most = access[name];
-                  return (
-                    <PortalField
-                      name={name}
-                      label={t.limitNames[name]}
-                      hint={most === null ? undefined : t.form.atMost(f.count(most))}
-                      fault={faults[name]}
-                      control={(attributes) => (
-                        <input inputmode="decimal" value={value(name)} autocomplete="off" {...attributes} />
-                      )}
-                    />
-                  );
-                })}
-              </div>
-            </fieldset>
-          </div>
-        </details>
-        <div class="actions">
-          <Submit>{row === undefined ? t.form.add : t.form.save}</Submit>
-          {mayTry && (
-            <button
-              type="submit"
-              formaction={`${back}/preview#preview`}
-              formnovalidate
-              aria-describedby="preview-hint"
-            >
-              {t.preview.try}
-            </button>
-          )}
-          <a href={back}>{t.cancel}</a>
+          {headers.length > 0 && <CheckBox name="headers_remove" label={t.form.headersRemove} />}
+          <SigningFields form={form} />
+          <fieldset>
+            <legend>{t.form.limits}</legend>
+            <p class="hint">{t.form.limitsHint}</p>
+            <div class="fields">
+              {limitedFields.map((name) => (
+                <TextField form={form} name={name} inputmode="decimal" autocomplete="off" hint={most(name)} />
+              ))}
+            </div>
+          </fieldset>
         </div>
+      </details>
+      <div class="actions">
+        <Submit>{row === undefined ? t.form.add : t.form.save}</Submit>
         {mayTry && (
-          <p class="hint" id="preview-hint">
-            {t.preview.nothingSaved}
-          </p>
+          <button
+            type="submit"
+            formaction={`${back}/preview#preview`}
+            formnovalidate
+            aria-describedby="preview-hint"
+          >
+            {t.preview.try}
+          </button>
         )}
-      </form>
-    </section>
+        <a href={back}>{t.cancel}</a>
+      </div>
+      {mayTry && (
+        <p class="hint" id="preview-hint">
+          {t.preview.nothingSaved}
+        </p>
+      )}
+    </form>
   );
 };
 
@@ -374,144 +337,78 @@ function isMoreSet(typed: Form): boolean {
   );
 }
 
-/** Above a refused form: links to the fields at fault. */
-const FaultNotice: FC<{ look: Look; faults: FieldFaults }> = ({ look: { t }, faults }) => {
-  const names = Object.keys(faults).filter((name) => name !== "form");
-  if (faults.form === undefined && names.length === 0) return null;
-  const labels: Readonly<Record<string, string>> = {
-    ...t.form.labels,
-    ...t.limitNames,
-    ...Object.fromEntries(visitorTexts.map(({ name }) => [name, t.fields[name].label])),
-    body: t.signing.body,
-    signature_forms: t.signing.forms,
-  };
-  return (
-    <div class="notice tone-bad" role="alert">
-      {faults.form !== undefined && <p>{faults.form}</p>}
-      {names.length > 0 && (
-        <p>
-          {`${t.form.check} `}
-          {names.map((name, i) => (
-            <>
-              {i > 0 && ", "}
-              <a href={`#${name}`}>{labels[name] ?? t.signing.title}</a>
-            </>
-          ))}
-        </p>
-      )}
-    </div>
-  );
-};
-
-type ChoiceProps = Readonly<{
-  look: Look;
-  typed: Form;
-  types: readonly EventType[];
-  fault: string | undefined;
-}>;
-
 /** All types, or those that are chosen from the catalogue and typed besides. */
-const TypeChoice: FC<ChoiceProps> = ({ look, typed, types, fault }) => {
-  const { t } = look;
+const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form, types }) => {
+  const { t } = useLook();
+  const { type = [], which } = form.values;
   const known = new Set(types.map(({ name }) => name));
-  const chosen = [typed.type ?? []].flat().map(String);
-  const others = [...chosen.filter((name) => !known.has(name)), ...(listIn(typed, "other_types") ?? [])];
-  const isSome = typed.which === "some";
+  const chosen = [type].flat().map(String);
+  const others = [
+    ...chosen.filter((name) => !known.has(name)),
+    ...(listIn(form.values, "other_types") ?? []),
+  ];
+  const shown = { ...form, values: { other_types: others.join(" ") } };
   return (
-    <fieldset id="event_types" {...(fault !== undefined && { "aria-describedby": "event_types-fault" })}>
-      <legend>{t.form.labels.event_types}</legend>
+    <GroupField form={form} name="event_types">
       <div class="stack">
-        <label class="check">
-          <input type="radio" name="which" value="all" checked={!isSome} />
-          {t.form.allTypes}
-        </label>
-        <label class="check">
-          <input type="radio" name="which" value="some" checked={isSome} />
-          {t.form.someTypes}
-        </label>
+        <CheckBox type="radio" name="which" value="all" checked={which !== "some"} label={t.form.allTypes} />
+        <CheckBox
+          type="radio"
+          name="which"
+          value="some"
+          checked={which === "some"}
+          label={t.form.someTypes}
+          {...markOf(form, "event_types")}
+        />
         {types.length > 0 && (
           <fieldset class="choices">
             <legend class="hidden">{t.eventTypes}</legend>
             {types.map((type, i) => (
-              <TypeOption look={look} type={type} place={i} isChosen={chosen.includes(type.name)} />
+              <TypeOption type={type} place={i} isChosen={chosen.includes(type.name)} />
             ))}
           </fieldset>
         )}
-        <PortalField
-          name="other_types"
-          label={t.form.otherTypes}
-          hint={t.form.otherTypesHint}
-          control={(attributes) => (
-            <input
-              value={others.join(" ")}
-              spellcheck={false}
-              autocomplete="off"
-              {...attributes}
-              {...(fault !== undefined && { "aria-invalid": "true" })}
-            />
-          )}
-        />
-        {fault !== undefined && (
-          <p class="fault" id="event_types-fault">
-            {fault}
-          </p>
-        )}
+        <TextField form={shown} name="other_types" autocomplete="off" hint={t.form.otherTypesHint} />
       </div>
-    </fieldset>
+    </GroupField>
   );
 };
 
-type OptionProps = Readonly<{ look: Look; type: EventType; place: number; isChosen: boolean }>;
+type OptionProps = Readonly<{ type: EventType; place: number; isChosen: boolean }>;
 
-const TypeOption: FC<OptionProps> = ({ look, type, place, isChosen }) => {
-  const { t } = look;
+const TypeOption: FC<OptionProps> = ({ type, place, isChosen }) => {
+  const { t } = useLook();
   const { name, description, example, schema } = type;
   return (
     <div>
-      <label class="check">
-        <input type="checkbox" name="type" value={name} checked={isChosen} />
-        <span class="break">{name}</span>
-      </label>
+      <CheckBox name="type" value={name} checked={isChosen} label={<span class="break">{name}</span>} />
       {description !== null && <p class="hint break">{description}</p>}
       {(example !== null || schema !== null) && (
         <details>
           <summary>
             {t.form.details} <span class="hidden">{name}</span>
           </summary>
-          <TypeExample look={look} type={type} place={place} />
-          <TypeSchema look={look} type={type} place={place} />
+          <TypeExample type={type} place={place} />
+          <TypeSchema type={type} place={place} />
         </details>
       )}
     </div>
   );
 };
 
-/** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
 export function showEndpointSecret(
   c: PortalContext,
   { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
   what: "created" | "rotated",
 ) {
-  const look = c.get("look");
-  const { t } = look;
-  const { secret, public_key: publicKey } = shown;
-  const lede = what === "created" ? t.secret.createdLede : t.secret.rotatedLede;
+  const { endpoint, secret: t } = c.get("look").t;
+  const texts = { ...t, title: t[`${what}Title`], lede: t[`${what}Lede`] };
   return showPortalPage(
     c,
-    { title: t.secret.title, place: "endpoints" },
-    <section class="narrow">
-      <h1>{what === "created" ? t.secret.createdTitle : t.secret.rotatedTitle}</h1>
-      <p class="lede">{secret === undefined ? t.secret.keyLede : lede}</p>
-      <div class="stack">
-        {secret !== undefined && <Copy look={look} id="secret" text={secret} label={t.secret.label} />}
-        {publicKey !== undefined && (
-          <Copy look={look} id="public-key" text={publicKey} label={t.secret.publicKey} />
-        )}
-        <div class="actions">
-          <ButtonLink href={`/portal/endpoints/${id}`}>{t.secret.next}</ButtonLink>
-          <a href={`/portal/endpoints/${id}/verify`}>{t.endpoint.verify}</a>
-        </div>
-      </div>
-    </section>,
+    { title: t.title, place: "endpoints" },
+    <SecretPage shown={shown} texts={texts}>
+      <ButtonLink href={`/portal/endpoints/${id}`}>{t.next}</ButtonLink>
+      <a href={`/portal/endpoints/${id}/verify`}>{endpoint.verify}</a>
+    </SecretPage>,
   );
 }

@@ -10,7 +10,7 @@ import { clientOf } from "../../../http/rate-limit.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../../rate-limits.ts";
 import { Submit } from "../../ui/parts.tsx";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
-import type { Look } from "../look.ts";
+import { type Look, useLook } from "../look.ts";
 import {
   closeVisit,
   isInFrame,
@@ -31,7 +31,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
     if (link === "limited") return refuseLimited(c);
     if (link === undefined) return refuseInvalid(c);
     const { t } = c.get("look");
-    return showPortalPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
+    return showPortalPage(c, { title: t.enter.title }, <EnterPage token={token} />);
   });
 
   app.post(PATH, async (c) => {
@@ -115,7 +115,7 @@ function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 |
     c,
     { title: title(t) },
     <>
-      <BrandName look={c.get("look")} />
+      <BrandName />
       <div>
         <h1>{title(t)}</h1>
         <p class="lede">{t.enter.again}</p>
@@ -125,12 +125,12 @@ function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 |
   );
 }
 
-const EnterPage: FC<{ token: string; look: Look }> = ({ token, look }) => {
-  const { t, language, theme } = look;
+const EnterPage: FC<{ token: string }> = ({ token }) => {
+  const { t, language, theme } = useLook();
   const to = (name: string) => `${PATH}?${new URLSearchParams({ token, language: name, theme })}`;
   return (
     <>
-      <BrandName look={look} />
+      <BrandName />
       <div>
         <h1>{t.enter.title}</h1>
         <p class="lede">{t.enter.lede}</p>

@@ -4,8 +4,10 @@ import type { FC } from "hono/jsx";
 import { getEventTypes } from "../../../features/event-types/service.ts";
 import { type DeprecatedVersion, getDeprecatedVersions } from "../../../features/event-types/versions.ts";
 import type { EventType } from "../../../store/event-types.ts";
+import { Pager, Top } from "../../ui/parts.tsx";
+import { pageOfRows } from "../../ui/services.ts";
 import { showPortalPage, showPortalRefusal } from "../layout.tsx";
-import type { Look } from "../look.ts";
+import { useLook } from "../look.ts";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { TypeExample, TypeSchema } from "../type-example.tsx";
 import { portalTypePath } from "./event-type.tsx";
@@ -16,76 +18,50 @@ const PAGE_SIZE = 20;
 
 export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
   app.get(PATH, async (c) => {
-    const look = c.get("look");
-    const { t } = look;
+    const { t } = c.get("look");
     const after = c.req.query("after");
-    const page = { archived: false, after, limit: PAGE_SIZE + 1 };
-    const listed = await getEventTypes(callerInPortal(c), page);
-    if (listed.kind !== "ok") return showPortalRefusal(c, t.refusals.read, "/portal", 403);
-    const rows = listed.value;
-    const deprecated = await getDeprecatedVersions(callerInPortal(c), rows.slice(0, PAGE_SIZE));
-    if (deprecated.kind !== "ok") return showPortalRefusal(c, t.refusals.read, "/portal", 403);
+    const refuse = () => showPortalRefusal(c, t.refusals.read, "/portal", 403);
+    const listed = await getEventTypes(callerInPortal(c), { archived: false, after, limit: PAGE_SIZE + 1 });
+    if (listed.kind !== "ok") return refuse();
+    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const deprecated = await getDeprecatedVersions(callerInPortal(c), rows);
+    if (deprecated.kind !== "ok") return refuse();
     const isEmpty = rows.length === 0 && after === undefined;
     return showPortalPage(
       c,
       { title: t.types.title, place: "event-types" },
       <>
-        <section>
-          <h1>{isEmpty ? t.types.empty : t.types.title}</h1>
-          <p class="lede">{isEmpty ? t.types.emptyText : t.types.lede}</p>
-        </section>
+        <Top
+          title={isEmpty ? t.types.empty : t.types.title}
+          lede={isEmpty ? t.types.emptyText : t.types.lede}
+        />
         {!isEmpty && (
-          <Types look={look} rows={rows} deprecated={deprecated.value} isFirst={after === undefined} />
+          <section aria-label={t.types.title}>
+            {rows.length === 0 && <p class="empty">{t.types.none}</p>}
+            {rows.map((type, i) => (
+              <TypePanel type={type} deprecated={deprecated.value.get(type.name) ?? []} place={i} />
+            ))}
+            <Pager path={PATH} next={next && { after: next.name }} isFirst={after === undefined} />
+          </section>
         )}
       </>,
     );
   });
 }
 
-type TypesProps = Readonly<{
-  look: Look;
-  rows: readonly EventType[];
-  deprecated: ReadonlyMap<string, readonly DeprecatedVersion[]>;
-  isFirst: boolean;
-}>;
-
-const Types: FC<TypesProps> = ({ look, rows, deprecated, isFirst }) => {
-  const { t } = look;
-  const shown = rows.slice(0, PAGE_SIZE);
-  const next = rows.length > PAGE_SIZE ? shown.at(-1)?.name : undefined;
-  return (
-    <section aria-label={t.types.title}>
-      {shown.length === 0 && <p class="empty">{t.types.none}</p>}
-      {shown.map((type, i) => (
-        <TypePanel look={look} type={type} deprecated={deprecated.get(type.name) ?? []} place={i} />
-      ))}
-      {(next !== undefined || !isFirst) && (
-        <nav class="pager" aria-label={t.types.title}>
-          {!isFirst && <a href={PATH}>{t.types.first}</a>}
-          {next !== undefined && <a href={`${PATH}?after=${encodeURIComponent(next)}`}>{t.types.next}</a>}
-        </nav>
-      )}
-    </section>
-  );
-};
-
 type PanelProps = Readonly<{
-  look: Look;
   type: EventType;
   deprecated: readonly DeprecatedVersion[];
   /** Makes ids, which a name might not be fit for. */
   place: number;
 }>;
 
-const TypePanel: FC<PanelProps> = ({ look, type, deprecated, place }) => {
-  const { t, f } = look;
-  const timeOf = (at: number) => `${f.moment(at)} UTC`;
+const TypePanel: FC<PanelProps> = ({ type, deprecated, place }) => {
+  const { t, f } = useLook();
   const { name, description, schema } = type;
   return (
     <article class="delivery" aria-labelledby={`type-${place}`}>
-      <h2 class="break" id={`type-${place}`}>
-        {name}
-      </h2>
+      <h2 id={`type-${place}`}>{name}</h2>
       <div class="stack">
         {description !== null && <p class="break">{description}</p>}
         {type.version > 1 && (
@@ -97,18 +73,18 @@ const TypePanel: FC<PanelProps> = ({ look, type, deprecated, place }) => {
           <p class="small">
             {t.types.deprecated(
               version,
-              timeOf(deprecatedAt),
-              sunsetAt === null ? undefined : timeOf(sunsetAt),
+              f.exact(deprecatedAt),
+              sunsetAt === null ? undefined : f.exact(sunsetAt),
             )}
           </p>
         ))}
-        <TypeExample look={look} type={type} place={place} />
+        <TypeExample type={type} place={place} />
         {schema !== null && (
           <details>
             <summary>
               {t.types.schema} <span class="hidden">{name}</span>
             </summary>
-            <TypeSchema look={look} type={type} place={place} />
+            <TypeSchema type={type} place={place} />
           </details>
         )}
       </div>

@@ -7,7 +7,7 @@ import { deliveryKey } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
-import { showPortalNotFound, showRefused } from "../layout.tsx";
+import { actInPortal, showPortalNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { may } from "../may.ts";
 import { portalOutcomeAt } from "../parts.tsx";
@@ -20,14 +20,9 @@ const ENDPOINT = "/portal/endpoints/:id";
 const MOST_SELECTED = 25;
 
 export function registerResend(app: Hono<PortalEnv>): void {
-  app.post("/portal/deliveries/:id/resend", may("resend"), async (c) => {
+  app.post("/portal/deliveries/:id/resend", may("resend"), (c) => {
     const id = c.req.param("id");
-    const path = `/portal/deliveries/${id}`;
-    const caller = callerInPortal(c);
-    const retried = await attempt(caller, () => retryDelivery(caller, id));
-    return retried.kind === "ok"
-      ? c.redirect(portalOutcomeAt(path, "resent"), 303)
-      : showRefused(c, retried, path);
+    return actInPortal(c, (caller) => retryDelivery(caller, id), [`/portal/deliveries/${id}`, "resent"]);
   });
 
   app.post(`${ENDPOINT}/resend`, may("resend"), async (c) => {
@@ -51,8 +46,7 @@ export function registerResend(app: Hono<PortalEnv>): void {
     const form = await c.req.parseBody();
     const look = c.get("look");
     const since = timeIn(textIn(form, "since"));
-    if (since === undefined)
-      return showEndpoint(c, id, { faults: { since: look.t.faults.since }, status: 422 });
+    if (since === undefined) return showEndpoint(c, id, { faults: { since: look.t.faults.since } });
     const body = {
       destination_id: id,
       since,
@@ -66,17 +60,13 @@ export function registerResend(app: Hono<PortalEnv>): void {
     if (begun.kind === "not_found") return showPortalNotFound(c);
     const faults = begun.kind === "conflict" ? { since: look.t.resend.underWay } : fieldFaultsOf(look, begun);
     const fault = faults.since ?? faults.until ?? faults.form ?? look.t.refused.general;
-    return showEndpoint(c, id, { faults: { since: fault }, status: 422 });
+    return showEndpoint(c, id, { faults: { since: fault } });
   });
 
-  app.post(`${ENDPOINT}/replays/:replay/cancel`, may("resend"), async (c) => {
+  app.post(`${ENDPOINT}/replays/:replay/cancel`, may("resend"), (c) => {
     const { id, replay } = c.req.param();
-    const path = `/portal/endpoints/${id}`;
-    const caller = callerInPortal(c);
-    const cancelled = await attempt(caller, () => cancelReplay(caller, replay));
-    return cancelled.kind === "ok"
-      ? c.redirect(portalOutcomeAt(path, "replay-cancelled", "#replays"), 303)
-      : showRefused(c, cancelled, path);
+    const back = `/portal/endpoints/${id}`;
+    return actInPortal(c, (caller) => cancelReplay(caller, replay), [back, "replay-cancelled", "#replays"]);
   });
 }
 

@@ -138,6 +138,9 @@ export const de: Texts = {
   all: "Alle",
   justNow: "gerade eben",
 
+  check: "Korrigieren Sie diese Felder:",
+  pager: { label: "Der Rest der Liste", first: "Erste Seite", next: "Nächste Seite" },
+
   enter: {
     title: "Ihre Webhooks",
     lede: "Legen Sie fest, wohin Ereignisse gesendet werden, und sehen Sie, was zugestellt wurde.",
@@ -176,8 +179,6 @@ export const de: Texts = {
     status: "Status",
     traffic: "Letzte 24 Stunden",
     events: "Ereignisse",
-    more: "Nächste Seite",
-    first: "Erste Seite",
     full: (most) => `Sie haben Ihr Limit von ${counted(most, "Endpunkt", "Endpunkten")} erreicht.`,
     emptyTitle: "Noch keine Endpunkte",
     emptyLede: "Ereignisse werden als HTTPS-Anfragen an Ihren Server gesendet. Sagen Sie uns, wohin.",
@@ -271,7 +272,7 @@ export const de: Texts = {
 
   notices: {
     title: "Benachrichtigungen",
-    lede: "Erfahren Sie von Störungen dieses Endpunkts: höchstens eine Nachricht in der Stunde.",
+    lede: () => "Erfahren Sie von Störungen dieses Endpunkts: höchstens eine Nachricht in der Stunde.",
     kind: "Nachrichten senden per",
     kinds: { mail: "E-Mail", webhook: "Ein eigener Webhook" },
     target: "Adresse",
@@ -338,7 +339,6 @@ export const de: Texts = {
     outdated:
       "Nach dem Öffnen dieses Formulars wurde eine andere Fassung gespeichert. Ihre Eingaben stehen unten: Prüfen Sie die Fassungen, und speichern Sie dann erneut.",
     notSaved: "Zurzeit lässt sich das nicht speichern. Versuchen Sie es in einigen Sekunden erneut.",
-    check: "Korrigieren Sie diese Felder:",
     wrong: "Das lässt sich nicht verwenden",
     try: "Ausprobieren",
     tryHint:
@@ -427,7 +427,6 @@ export const de: Texts = {
     atMost: (most) => `Sie dürfen höchstens ${most} einstellen.`,
     add: "Endpunkt hinzufügen",
     save: "Speichern",
-    check: "Korrigieren Sie diese Felder:",
   },
 
   preview: {
@@ -523,6 +522,7 @@ export const de: Texts = {
     answer: "Letzte Antwort",
     accepted: "Angenommen",
     select: (event) => `${event} auswählen`,
+    pick: "Auswählen",
     selectAll: "Alle auf dieser Seite auswählen",
     resendSelected: "Ausgewählte erneut senden",
     deletedEvent: "gelöschtes Ereignis",
@@ -698,8 +698,6 @@ export const de: Texts = {
     exampleOf: (name) => `Beispiel für ${name}`,
     schema: "JSON Schema",
     schemaOf: (name) => `JSON Schema von ${name}`,
-    next: "Nächste Seite",
-    first: "Erste Seite",
     none: "Keine weiteren Ereignistypen.",
     version: (n) => `Version ${n}`,
     deprecated: (n, since, until) =>

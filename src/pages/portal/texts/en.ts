@@ -6,8 +6,13 @@ import { certificationTexts } from "../../../core/certification.ts";
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
-import type { CertificationPageTexts } from "../../ui/certification-panel.tsx";
-import { noticeTexts } from "../../ui/notice-form.tsx";
+import {
+  actionStates,
+  type CertificationPageTexts,
+  consumerHeads,
+  logTexts,
+  noticeTexts,
+} from "../../ui/kit-texts.ts";
 import { transformTexts } from "../../ui/transform-texts.ts";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
@@ -177,6 +182,9 @@ export const en = {
   all: "All",
   justNow: "just now",
 
+  check: "Correct these fields:",
+  pager: { label: "The rest of the list", first: "First page", next: "Next page" },
+
   enter: {
     title: "Your webhooks",
     lede: "Choose where events are sent, and see what was delivered.",
@@ -214,8 +222,6 @@ export const en = {
     status: "Status",
     traffic: "Last 24 hours",
     events: "Events",
-    more: "Next page",
-    first: "First page",
     full: (most: string) => `You have reached your limit of ${counted(most, "endpoint")}.`,
     emptyTitle: "No endpoints yet",
     emptyLede: "Events are sent to your server as HTTPS requests. Tell us where.",
@@ -358,7 +364,6 @@ export const en = {
     atMost: (most: string) => `You may set at most ${most}.`,
     add: "Add endpoint",
     save: "Save",
-    check: "Correct these fields:",
   },
 
   preview: {
@@ -437,6 +442,7 @@ export const en = {
   resentNot: "The others have not ended yet, or cannot be sent again.",
 
   log: {
+    ...logTexts,
     title: "Deliveries",
     states: {
       all: "All",
@@ -447,24 +453,13 @@ export const en = {
       dead: "Given up",
       cancelled: "Cancelled",
     },
-    event: "Event",
-    state: "State",
-    attempts: "Attempts",
     answer: "Last answer",
-    accepted: "Accepted",
-    select: (event: string) => `Select ${event}`,
     selectAll: "Select all on this page",
     resendSelected: "Send selected again",
-    deletedEvent: "deleted event",
-    tags: (names: string) => `Tags: ${names}`,
-    channels: (names: string) => `Channels: ${names}`,
     erased: "Contents erased: cannot be sent again.",
-    newest: "Newest",
-    older: "Older",
     empty: "Nothing was sent yet. Send a test event, or wait for the first event.",
     emptyReadOnly: "Nothing was sent yet.",
     emptyState: "No deliveries in this state.",
-    noOlder: "No older deliveries.",
   },
 
   delivery: {
@@ -583,8 +578,6 @@ export const en = {
     exampleOf: (name: string) => `Example of ${name}`,
     schema: "JSON Schema",
     schemaOf: (name: string) => `JSON Schema of ${name}`,
-    next: "Next page",
-    first: "First page",
     none: "No further event types.",
     version: (n: number) => `Version ${n}`,
     deprecated: (n: number, since: string, until: string | undefined) =>
@@ -605,13 +598,7 @@ export const en = {
     lede: "Events wait here until your programs fetch them. A program needs a key, which fetches from this endpoint and does nothing else.",
     consumers: "Consumers",
     noConsumers: "Nobody has fetched from this endpoint yet.",
-    heads: {
-      consumer: "Consumer",
-      events: "Not committed",
-      oldest: "Oldest",
-      fetched: "Last fetch",
-      committed: "Last commit",
-    },
+    heads: consumerHeads,
     orMore: (count: string) => `${count} or more`,
     keys: "Keys",
     none: "No keys yet. Create one, copy it, and run one of the commands below with it.",
@@ -663,14 +650,7 @@ export const en = {
       rotate_secret: "Rotate an endpoint's key",
       send_test_event: "Send a test event",
     },
-    states: {
-      pending: "Undecided",
-      approved: "Approved",
-      refused: "Refused",
-      expired: "Expired",
-      done: "Done",
-      failed: "Failed",
-    },
+    states: actionStates,
     about: {
       pending: "Nothing is changed yet. If you approve, it is done at once.",
       approved: "Approved. Whether it was carried out is not known: look at the endpoint.",

@@ -1,6 +1,7 @@
 /** The languages of the portal, and which of them a browser asks for. */
 import { type PortalLanguage, portalLanguages } from "../../../core/portal-access.ts";
-import { type Formats, formatsOf } from "../format.ts";
+import type { Formats } from "../../ui/format.ts";
+import { formatsOf } from "../format.ts";
 import { de } from "./de.ts";
 import { en, type Texts } from "./en.ts";
 

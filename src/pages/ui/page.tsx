@@ -1,0 +1,46 @@
+/** What components use of the page around them: its time, its language, its visitor's rights, and the addresses of others. */
+import { createContext, useContext } from "hono/jsx";
+import type { PortalAction, PortalLanguage } from "../../core/portal-access.ts";
+import type { Permission } from "../../core/principal.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
+import type { TransformVersions } from "../../features/destinations/transforms.ts";
+import type { Destination } from "../../store/destination.ts";
+import type { Formats } from "./format.ts";
+import type { KitTexts } from "./kit-texts.ts";
+import type { AttemptEnd, StateText } from "./status-text.ts";
+
+export type PageView = Readonly<{
+  now: number;
+  language: PortalLanguage;
+  f: Formats;
+  t: KitTexts;
+  /** Whether the visitor has the permission of the service, which refuses the call otherwise. */
+  mayCall: (service: Readonly<{ permission: Permission }>) => boolean;
+  /** Whether a visitor of the portal may do it. At the dashboard everybody may what the services allow. */
+  may: (action: PortalAction) => boolean;
+  /** Whether to show where requests go. */
+  showsTarget: (row: Destination) => boolean;
+  /** The page of a destination. */
+  destinationAt: (id: string) => string;
+  /** The page that has a delivery; `isExact`: at the delivery. */
+  deliveryAt: (delivery: Pick<DeliveryJson, "id" | "event_id">, isExact?: boolean) => string;
+  /** The list of what has a tag; absent where there is none. */
+  tagAt?: (tenant: string, tag: string) => string;
+  /** Why an attempt failed. */
+  causeText: (cause: string) => string;
+  /** What came of an attempt. */
+  resultText: (attempt: AttemptEnd) => string;
+  /** Who saved a version. */
+  authorText: (author: TransformVersions["data"][number]["author"]) => string;
+  deliveryText: (delivery: DeliveryJson, acceptedAt: number) => StateText;
+}>;
+
+const view = createContext<PageView | undefined>(undefined);
+
+export const PageProvider = view.Provider;
+
+export function usePage(): PageView {
+  const around = useContext(view);
+  if (around === undefined) throw new Error("There is no page around this component");
+  return around;
+}

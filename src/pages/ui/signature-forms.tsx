@@ -1,0 +1,84 @@
+/** The forms in which requests are signed, in the form of a destination: those of vendors, and one's own. */
+import type { FC } from "hono/jsx";
+import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
+import {
+  AreaField,
+  ChoiceField,
+  type FormState,
+  GroupField,
+  markOf,
+  type Option,
+  TextField,
+  valueIn,
+} from "./fields.tsx";
+import { usePage } from "./page.tsx";
+import { CheckBox } from "./parts.tsx";
+import { formTexts } from "./setting-texts.ts";
+
+export const templateNames = Object.keys(templateShapes) as (keyof typeof templateShapes)[];
+
+/** Labels of inputs, by input: of one template, or of all that a form may have. */
+export function templateLabels(labels: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const all = Array.from({ length: signatureFormsShape.max }, (_, slot) =>
+    Object.entries(labels).map(([name, label]) => [`template_${slot}_${name}`, label]),
+  );
+  return Object.fromEntries(all.flat());
+}
+
+/** One more of one's own is shown than is used. */
+export const SignatureForms: FC<{ form: FormState }> = ({ form }) => {
+  const { signing: t } = usePage().t;
+  const isUsed = (slot: number) => valueIn(form, `template_${slot}_content`) !== "";
+  const slots = Array.from({ length: signatureFormsShape.max }, (_, slot) => slot);
+  return (
+    <>
+      <GroupField form={form} name="signature_forms" hint={t.formsHint}>
+        <div class="fields">
+          {vendorForms.map((name, i) => (
+            <CheckBox
+              name={`sign_${name}`}
+              checked={valueIn(form, `sign_${name}`) === "on"}
+              label={formTexts[name]}
+              {...(i === 0 && markOf(form, "signature_forms"))}
+            />
+          ))}
+        </div>
+      </GroupField>
+      {slots.slice(0, slots.findLastIndex(isUsed) + 2).map((slot) => (
+        <OwnForm form={form} slot={slot} />
+      ))}
+    </>
+  );
+};
+
+const placeholders: Readonly<Partial<Record<keyof typeof templateShapes, string>>> = {
+  content: "{timestamp}.{body}",
+  signature_header: "X-Signature",
+  timestamp_header: "X-Timestamp",
+  id_header: "X-Id",
+  type_header: "X-Type",
+  prefix: "sha256=",
+};
+
+/** A form that no vendor has. Spaces at the ends of its texts are signed. The first of a choice is the default, and is not sent. */
+const OwnForm: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
+  const { f, t: texts } = usePage();
+  const t = texts.signing;
+  return (
+    <fieldset>
+      <legend>{t.own(f.count(slot + 1))}</legend>
+      <div class="fields">
+        {templateNames.map((field) => {
+          const about = { form, name: `template_${slot}_${field}`, placeholder: placeholders[field] };
+          if (field === "content") return <AreaField {...about} class="short" hint={t.contentHint} />;
+          const shape = templateShapes[field];
+          if (shape.kind !== "choice") return <TextField {...about} autocomplete="off" />;
+          const options = shape.values.map((option, i): Option => {
+            return [i === 0 ? "" : option, field === "key" ? t.keys[option as "text" | "bytes"] : option];
+          });
+          return <ChoiceField form={form} name={about.name} options={options} />;
+        })}
+      </div>
+    </fieldset>
+  );
+};

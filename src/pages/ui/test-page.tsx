@@ -1,0 +1,111 @@
+/** Chooses a test event, of the plain type or with a type's example, sends it, and shows what it did: nothing of it is stored. */
+import type { Context, Env, Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { plainTest } from "../../delivery/test-event.ts";
+import { type TestReport, testDestination } from "../../features/destinations/service.ts";
+import { getTypesWithExamples } from "../../features/event-types/service.ts";
+import { isSuccess } from "./delivery-panel.tsx";
+import { requestText, responseText } from "./exchange.ts";
+import { textIn } from "./format.ts";
+import { usePage } from "./page.tsx";
+import { ButtonLink, Copyable, Crumb, Section, Select, Submit } from "./parts.tsx";
+import { attempt } from "./services.ts";
+import { causeHint } from "./status-text.ts";
+import { pathsOf, type Surface } from "./surface.ts";
+
+type Tested = Readonly<{ report: TestReport; type: string | undefined }>;
+
+export function registerTestEvent<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
+  const { callerOf, find, may, showPage, showMissing, showRefused, viewOf } = surface;
+  const { route, idIn, home, path } = pathsOf(surface, "test");
+
+  app.on(["GET", "POST"], route, may("send_test"));
+
+  app.get(route, async (c) => {
+    const found = await find(c, idIn(c));
+    return found.kind === "ok" ? show(c) : showMissing(c);
+  });
+
+  app.post(route, async (c) => {
+    const caller = callerOf(c);
+    const type = textIn(await c.req.parseBody(), "type");
+    const tested = await attempt(caller, () => testDestination(caller, { id: idIn(c), type }));
+    if (tested.kind === "ok") return show(c, { report: tested.value, type });
+    return tested.kind === "invalid"
+      ? showRefused(c, tested, path(c), viewOf(c).t.test.noExample)
+      : showRefused(c, tested, home(c));
+  });
+
+  async function show(c: Context<E>, tested?: Tested) {
+    const listed = await getTypesWithExamples(callerOf(c), undefined);
+    const types = listed.kind === "ok" ? listed.value : [];
+    const { title } = viewOf(c).t.test;
+    return showPage(c, { title }, <TestPage {...tested} types={types} path={home(c)} />);
+  }
+}
+
+/** @param path of the destination */
+type PageProps = Readonly<{ path: string; types: readonly string[] }> & Partial<Tested>;
+
+const TestPage: FC<PageProps> = ({ path, types, report, type }) => {
+  const { f, t } = usePage();
+  const { heading, took, what, crumb, back, send, again, noTypes } = t.test;
+  const hint = causeHint(report?.error);
+  return (
+    <>
+      <section>
+        <Crumb href={path}>{crumb}</Crumb>
+        <h1>{report ? <Headline {...report} /> : heading}</h1>
+        <p class="lede">{`${report ? `${took(f.duration(report.latency_ms))} ` : ""}${what}`}</p>
+        {hint !== undefined && t.test.showsHints && <p>{hint}</p>}
+      </section>
+      <form class="stack" method="post" action={`${path}/test`}>
+        {types.length > 0 && (
+          <div class="fields">
+            <Select
+              label={t.test.type}
+              name="type"
+              of={[...new Set([plainTest.type, ...types])].map((one) => [one, one])}
+              chosen={type}
+            />
+          </div>
+        )}
+        <div class="actions">
+          <Submit>{report ? again : send}</Submit>
+          <ButtonLink href={path}>{back}</ButtonLink>
+        </div>
+      </form>
+      {types.length === 0 && noTypes && <p class="soft small">{noTypes}</p>}
+      {report && <Exchanges report={report} />}
+    </>
+  );
+};
+
+const Exchanges: FC<{ report: TestReport }> = ({ report }) => {
+  const { redirect, response, request } = usePage().t.test;
+  const parts = [
+    ["location", redirect, report.location],
+    ["response", response, responseText(report)],
+    ["sent", request, requestText(report.sent)],
+  ] as const;
+  return (
+    <>
+      {parts.map(
+        ([id, title, text]) =>
+          text !== undefined && (
+            <Section id={`${id}-head`} title={title}>
+              <Copyable id={id} label={title} text={text} />
+            </Section>
+          ),
+      )}
+    </>
+  );
+};
+
+const Headline: FC<TestReport> = ({ status, error }) => {
+  const { causeText, t } = usePage();
+  const { challenged = t.test.noAnswer, noAnswer, accepted, rejected } = t.test;
+  if (error === "challenged") return <>{challenged(causeText(error))}</>;
+  if (status === undefined || error !== undefined) return <>{noAnswer(causeText(error ?? "network"))}</>;
+  return <>{(isSuccess({ status }) ? accepted : rejected)(String(status))}</>;
+};
