@@ -110,6 +110,7 @@ export function misconfigured(
  * error a 500, both without details.
  */
 export const onError: ErrorHandler<ApiEnv> = (error, c) => {
+  if (error instanceof HTTPException && error.res) return error.res;
   if (error instanceof HTTPException && error.status in problemTypes) {
     const status = error.status as ProblemStatus;
     return problem(status, error.message || problemTypes[status].title);

@@ -11,7 +11,11 @@ import {
   removeApplication,
   updateApplication,
 } from "../../features/applications/service.ts";
-import type { Application, ApplicationChange } from "../../features/applications/sql.ts";
+import {
+  type Application,
+  type ApplicationChange,
+  findApplication,
+} from "../../features/applications/sql.ts";
 import { uidField } from "../../features/destinations/fields.ts";
 import { destinationChange } from "../../features/destinations/schema.ts";
 import { requires } from "../auth.ts";
@@ -22,10 +26,14 @@ import {
   applicationOf,
   bodyOf,
   flag,
+  granted,
   idempotencyKeyOf,
   listOf,
   orderedQuery,
   queryOf,
+  refuseFields,
+  refuseUnknown,
+  seenApplication,
   uidTaken,
 } from "./shapes.ts";
 
@@ -33,59 +41,42 @@ export function registerApplications(app: Hono<ApiEnv>): void {
   app.post("/api/v1/app", requires("admin"), jsonBody(), async (c) => {
     const query = queryOf(c, z.object({ get_if_exists: flag }));
     const input = await bodyOf(c, applicationInput);
-    if (query instanceof Response) return query;
-    if (input instanceof Response) return input;
-    const created = await createFrom(c, input);
-    if (created.kind !== "ok") return answerOf(created);
-    const { row, isNew, isRepeat } = created.value;
+    const { row, isNew, isRepeat } = await createFrom(c, input);
     if (isNew || isRepeat || query.get_if_exists === true)
       return c.json(applicationView(row), isNew || isRepeat ? 201 : 200);
     return uidTaken("application", input.uid);
   });
 
   app.get("/api/v1/app", requires("read"), async (c) => {
-    const query = queryOf(c, listQuery);
-    if (query instanceof Response) return query;
-    const { limit, iterator: after, order } = query;
+    const { limit, iterator: after, order } = queryOf(c, listQuery);
     const page = { after, limit: limit + 1, descending: order === "descending" };
-    const listed = await getApplications(callerIn(c), page);
-    if (listed.kind !== "ok") return answerOf(listed);
-    return c.json(listOf(listed.value.map(applicationView), limit, ({ id }) => id));
+    const listed = granted(await getApplications(callerIn(c), page));
+    return c.json(listOf(listed.map(applicationView), limit, ({ id }) => id));
   });
 
-  app.get("/api/v1/app/:app", requires("read"), async (c) => {
-    const row = await applicationOf(c);
-    return row instanceof Response ? row : c.json(applicationView(row));
-  });
+  app.get("/api/v1/app/:app", requires("read"), async (c) => c.json(applicationView(await applicationOf(c))));
 
   app.put("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput);
-    if (input instanceof Response) return input;
-    const before = await applicationOf(c);
-    if (!(before instanceof Response)) return changeAs(c, before, columnsOf(input));
+    const before = await seenApplication(c);
+    if (before) return changeAs(c, before, columnsOf(input));
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("app");
-    if (isApplicationId(name) || (input.uid ?? name) !== name) return before;
-    const created = await createFrom(c, { ...input, uid: name });
-    if (created.kind !== "ok") return answerOf(created);
-    const { row, isNew } = created.value;
+    if (name.startsWith("app_") || (input.uid ?? name) !== name) refuseUnknown("application", name);
+    const { row, isNew } = await createFrom(c, { ...input, uid: name });
     return isNew ? c.json(applicationView(row), 201) : uidTaken("application", name);
   });
 
   app.patch("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput.partial());
-    if (input instanceof Response) return input;
-    const before = await applicationOf(c);
-    if (before instanceof Response) return before;
     const { uid, name, metadata } = input;
-    return changeAs(c, before, { uid, name, metadata, ratePerSecond: rateIn(input) });
+    return changeAs(c, await applicationOf(c), { uid, name, metadata, ratePerSecond: rateIn(input) });
   });
 
   app.delete("/api/v1/app/:app", requires("admin"), ofOperator, async (c) => {
-    const row = await applicationOf(c);
-    if (row instanceof Response) return row;
-    const removed = await removeApplication(callerIn(c), row.id);
-    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
+    const { id } = await applicationOf(c);
+    granted(await removeApplication(callerIn(c), id));
+    return c.body(null, 204);
   });
 }
 
@@ -143,15 +134,27 @@ function columnsOf(input: ApplicationInput) {
 }
 
 /** The application that the input describes: a new one, or the one that there is. */
-export function createFrom(c: ApiContext, input: ApplicationInput) {
-  return createApplication(callerIn(c), { ...columnsOf(input), idempotencyKey: idempotencyKeyOf(c) });
+async function createFrom(c: ApiContext, input: ApplicationInput) {
+  const draft = { ...columnsOf(input), idempotencyKey: idempotencyKeyOf(c) };
+  return granted(await createApplication(callerIn(c), draft));
 }
 
 async function changeAs(c: ApiContext, before: Application, change: ApplicationChange): Promise<Response> {
-  const done = await updateApplication(callerIn(c), { before, change });
-  return done.kind === "ok" ? c.json(applicationView(done.value)) : answerOf(done);
+  return c.json(applicationView(granted(await updateApplication(callerIn(c), { before, change }))));
 }
 
-function isApplicationId(name: string): boolean {
-  return name.startsWith("app_");
+/** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
+export async function applicationFor(
+  c: ApiContext,
+  { application }: Readonly<{ application?: ApplicationInput | null | undefined }>,
+): Promise<Application> {
+  const found = await seenApplication(c);
+  const name = c.req.param("app") ?? "";
+  if (found) return found;
+  if (!application) return refuseUnknown("application", name);
+  if ((application.uid ?? name) !== name)
+    refuseFields([{ field: "application.uid", fault: "is not that of the path", expected: name }]);
+  const { row } = await createFrom(c, { ...application, uid: name });
+  if (row.uid === name) return row;
+  return (await findApplication(c.get("services").db, name)) ?? refuseUnknown("application", name);
 }

@@ -22,17 +22,22 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid } from "../problems.ts";
+import { cursorParam } from "../parameters.ts";
+import { answerOf } from "../problems.ts";
 import { endpointOf, endpointView, type NamedEndpoint, namedEndpoint } from "./endpoints.ts";
 import { messageNumberOf, messageOf, messageQuery, storedMessage } from "./messages.ts";
 import {
   applicationOf,
   callerWithin,
   flag,
+  granted,
   listOf,
   notFoundProblem,
+  pageBefore,
   pageQuery,
   queryOf,
+  refuse,
+  refuseFields,
   unsupported,
 } from "./shapes.ts";
 
@@ -44,12 +49,9 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
 
   app.get(`${MESSAGE}/endpoint`, requires("read"), async (c) => {
     const query = queryOf(c, z.object(pageQuery));
-    if (query instanceof Response) return query;
     const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const found = await messageOf(c, application);
-    if (found instanceof Response) return found;
-    const shown = found.deliveries.flatMap((delivery) => {
+    const { deliveries } = await messageOf(c, application);
+    const shown = deliveries.flatMap((delivery) => {
       const { destination } = delivery;
       if (destination === null || destination.deletedAt !== null) return [];
       return [{ ...endpointView(destination, application), ...stateView(delivery) }];
@@ -59,25 +61,19 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
 
   app.get(`${MESSAGE}/attempt/:attempt`, requires("read"), async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
-    if (query instanceof Response) return query;
-    const named = await attemptOf(c);
-    if (named instanceof Response) return named;
-    const { application, id, delivery } = named;
+    const { application, id, delivery } = await attemptOf(c);
     const found = await findOneDelivery(callerWithin(c, application), delivery);
     const shown =
       found.kind === "ok" && attemptsOf(found.value, query.with_content).find((one) => one.id === id);
-    return shown ? c.json(shown) : missingOf(c, application, () => notFoundProblem("attempt", id));
+    return shown ? c.json(shown) : missingOf(c, application, notFoundProblem("attempt", id));
   });
 
   app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
-    const named = await attemptOf(c);
-    if (named instanceof Response) return named;
-    const { application, id } = named;
+    const { application, id } = await attemptOf(c);
     const removed = await removeAttemptContent(callerWithin(c, application), id);
-    if (removed.kind === "ok") return c.body(null, 204);
-    return removed.kind === "not_found"
-      ? missingOf(c, application, () => notFoundProblem("attempt", id))
-      : answerOf(removed);
+    if (removed.kind === "not_found") return missingOf(c, application, notFoundProblem("attempt", id));
+    granted(removed);
+    return c.body(null, 204);
   });
 
   app.post(
@@ -85,42 +81,32 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
     requires("admin"),
     jsonBody({ mayBeEmpty: true }),
     async (c) => {
-      const found = await endpointOf(c);
-      if (found instanceof Response) return found;
-      const { application, row } = found;
+      const { application, row } = await endpointOf(c);
       const number = await messageNumberOf(c, application);
       if (number === undefined) return notFoundProblem("message", c.req.param("msg"));
       const retried = await retryDelivery(callerWithin(c, application), deliveryId(number, row.id));
-      if (retried.kind === "ok") return c.json({}, 202);
-      const answer = answerOf(retried);
-      return retried.kind === "not_found" ? missingOf(c, application, () => answer) : answer;
+      if (retried.kind === "not_found") return missingOf(c, application, answerOf(retried));
+      granted(retried);
+      return c.json({}, 202);
     },
   );
 }
 
-type NamedAttempt = Readonly<{ application: Application; id: string; delivery: string }>;
-
 /** The attempt that the path names, whether there is one or not; the 404 where it cannot be one of the message. */
-async function attemptOf(c: ApiContext): Promise<NamedAttempt | Response> {
+async function attemptOf(c: ApiContext) {
   const application = await applicationOf(c);
-  if (application instanceof Response) return application;
   const id = c.req.param("attempt") ?? "";
   const { delivery = "" } = attemptIn(id) ?? {};
   const key = deliveryKey(delivery);
   const isOfMessage = key !== undefined && key.eventId === (await messageNumberOf(c, application));
-  return isOfMessage
-    ? { application, id, delivery }
-    : missingOf(c, application, () => notFoundProblem("attempt", id));
+  if (!isOfMessage) refuse(await missingOf(c, application, notFoundProblem("attempt", id)));
+  return { application, id, delivery };
 }
 
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
-async function missingOf(
-  c: ApiContext,
-  application: Application,
-  ofThing: () => Response,
-): Promise<Response> {
-  const message = await messageOf(c, application);
-  return message instanceof Response ? message : ofThing();
+async function missingOf(c: ApiContext, application: Application, ofThing: Response): Promise<Response> {
+  await messageOf(c, application);
+  return ofThing;
 }
 
 const STATUS_EXPECTED = "expected 0 (success), 1 (pending), 2 (fail), 3 (sending) or 4 (canceled)";
@@ -158,26 +144,22 @@ const endpointQuery = z.object({ ...attemptQuery, iterator: windowIterator });
 
 async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, endpointQuery);
-  if (query instanceof Response) return query;
-  const { limit, event_types: types = [] } = query;
-  if (types.length > 1) return invalid([oneType]);
-  if (query.with_msg === true)
-    return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
-  const found = await endpointOf(c);
-  if (found instanceof Response) return found;
-  const window = await deliveryRecordsOf(c, found, query, {});
-  if (window instanceof Response) return window;
+  refuseTypes(query);
+  refuseFields([query.with_msg && unsupported("query.with_msg", "false: messages are shown by themselves")]);
+  const { pageOf } = await deliveryRecordsOf(c, await endpointOf(c), query, {});
   const isWanted = wantedBy(query);
-  const { data, ...page } = window.pageOf(limit, (delivery) =>
+  const page = pageOf(query.limit, (delivery) =>
     attemptsOf(delivery, query.with_content)
       .filter(isWanted)
       .map((entry) => ({ entry, at: Date.parse(entry.timestamp) })),
   );
-  return c.json({ data, ...page });
+  return c.json(page);
 }
 
 /** Filters take one type or none: a walk through deliveries compares one. */
-export const oneType = unsupported("query.event_types", "one event type, or none");
+export function refuseTypes({ event_types: types = [] }: Pick<WindowQuery, "event_types">): void {
+  refuseFields([types.length > 1 && unsupported("query.event_types", "one event type, or none")]);
+}
 
 type WindowQuery = Readonly<{
   limit: number;
@@ -206,29 +188,26 @@ export async function deliveryRecordsOf(
     ...{ destination_id: row.id, type: types[0], tag, channel, cursor: before, ...filter },
     limit: Math.min(limit, MOST_DELIVERIES),
   });
-  if (listed.kind !== "ok") return answerOf(listed);
-  const page = listed.value;
+  const { found, next } = granted(listed);
   /**
    * The next entries, at most `most`.
    * @param entriesOf those of a delivery, the newest first, each with a time of its own (epoch ms)
    */
   const pageOf = <T>(most: number, entriesOf: (delivery: FoundDelivery) => readonly Timed<T>[]) => {
     const data: T[] = [];
-    for (const [i, delivery] of page.found.entries()) {
+    for (const [i, delivery] of found.entries()) {
       const { eventId: event } = delivery;
       const left = entriesOf(delivery).filter(({ at }) => part?.event !== event || at < part.at);
       const shown = left.slice(0, most - data.length);
       data.push(...shown.map(({ entry }) => entry));
       if (shown.length === left.length) continue;
-      const from = positionsBefore(services, before, page.found.slice(0, i), delivery);
+      const from = positionsBefore(services, before, found.slice(0, i), delivery);
       const last = shown.at(-1)?.at ?? (part?.event === event ? part.at : undefined);
-      const next = { before: from, ...(last !== undefined && { part: { event, at: last } }) };
-      return { data, iterator: encodeCursor(next), prevIterator: null, done: false };
+      return pageBefore(data, { before: from, ...(last !== undefined && { part: { event, at: last } }) });
     }
-    const iterator = page.next ? encodeCursor({ before: page.next }) : null;
-    return { data, iterator, prevIterator: null, done: iterator === null };
+    return pageBefore(data, next && { before: next });
   };
-  return { found: page.found, pageOf };
+  return { found, pageOf };
 }
 
 type Timed<T> = Readonly<{ entry: T; at: number }>;
@@ -254,12 +233,8 @@ const messageAttemptQuery = z.object({ ...attemptQuery, endpoint_id: z.string().
 
 async function attemptsOfMessage(c: ApiContext): Promise<Response> {
   const query = queryOf(c, messageAttemptQuery);
-  if (query instanceof Response) return query;
   const application = await applicationOf(c);
-  if (application instanceof Response) return application;
-  const found = await messageOf(c, application);
-  if (found instanceof Response) return found;
-  const { event } = found;
+  const { event, deliveries } = await messageOf(c, application);
   const services = c.get("services");
   const { endpoint_id: name, event_types: types, tag, channel } = query;
   const endpoint = name === undefined ? undefined : await namedEndpoint(services.db, application, name);
@@ -268,7 +243,7 @@ async function attemptsOfMessage(c: ApiContext): Promise<Response> {
     (types?.includes(event.type) ?? true) &&
     (tag === undefined || event.tags.includes(tag)) &&
     (channel === undefined || event.channels.includes(channel));
-  const attempts = found.deliveries
+  const attempts = deliveries
     .filter(({ destinationId }) => name === undefined || destinationId === endpoint?.id)
     .flatMap((delivery) => attemptsOf(delivery, query.with_content))
     .filter((one) => isOfMessage && isWanted(one))

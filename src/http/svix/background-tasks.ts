@@ -5,8 +5,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { checked } from "../../core/field-errors.ts";
-import { type FieldError, invalidFields } from "../../core/result.ts";
+import type { FieldError } from "../../core/result.ts";
 import { getErasure, getErasures } from "../../features/erasures/service.ts";
 import type { Erasure } from "../../features/erasures/sql.ts";
 import { cursorParam, encodeCursor, timeParam } from "../../features/parameters.ts";
@@ -17,35 +16,42 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid } from "../problems.ts";
+import { cursorParam, timeParam } from "../parameters.ts";
+import { answerOf } from "../problems.ts";
 import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
-import { bodyOf, notFoundProblem, pageQuery, queryOf, renamedRefusal, unsupported } from "./shapes.ts";
+import {
+  bodyOf,
+  granted,
+  notFoundProblem,
+  pageBefore,
+  pageQuery,
+  queryOf,
+  refuseFields,
+  unsupported,
+  validated,
+} from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 const LIST = "/api/v1/background-task";
 
 export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
   app.post(`${ENDPOINT}/recover`, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, range);
-    return input instanceof Response ? input : replayTask(c, { ...input, include: "dead" });
+    return replayTask(c, { ...(await bodyOf(c, range)), include: "dead" });
   });
 
   app.post(`${ENDPOINT}/replay-missing`, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, range);
-    return input instanceof Response ? input : replayTask(c, { ...input, include: "missing" });
+    return replayTask(c, { ...(await bodyOf(c, range)), include: "missing" });
   });
 
   app.post(`${ENDPOINT}/bulk-replay`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, bulk);
-    if (input instanceof Response) return input;
     const { status, channel, statusCodeClass } = input;
-    const errors = [
-      ...(channel == null ? [] : [unsupported("channel", "none: use a tag or event types")]),
-      ...(statusCodeClass == null ? [] : [unsupported("statusCodeClass", "none")]),
-      ...(status == null ? [bothKinds] : []),
-    ];
-    if (errors.length > 0) return invalid(errors);
+    refuseFields([
+      channel != null && unsupported("channel", "none: use a tag or event types"),
+      statusCodeClass != null && unsupported("statusCodeClass", "none"),
+      status == null && bothKinds,
+    ]);
     return replayTask(c, { ...input, include: status === 0 ? "delivered" : "dead" });
   });
 
@@ -55,7 +61,7 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
     const name = c.req.param("task");
     if (name.startsWith("era_")) return shownErasure(c, name);
     const found = await getReplay(callerIn(c), name);
-    return found.kind === "ok" && isTask(found.value)
+    return found.kind === "ok" && isOfApplication(found.value)
       ? c.json(taskView(found.value))
       : notFoundProblem("background task", name);
   });
@@ -88,33 +94,30 @@ type Asked = Readonly<{
   tag?: unknown;
 }>;
 
-const NAMES = { event_types: "eventTypes" };
-
 async function replayTask(c: ApiContext, asked: Asked): Promise<Response> {
-  const found = await endpointOf(c);
-  if (found instanceof Response) return found;
+  const { row } = await endpointOf(c);
   const { db, now } = c.get("services");
   const { since, until, include, eventTypes, tag } = asked;
-  const body = {
-    destination_id: found.row.id,
-    include,
-    since: isoTime(since),
-    // A `since` in the future is the fault that is reported, and not the end that follows from it.
-    until: isoTime(until ?? Math.max(now(), since + 1)),
-    event_types: eventTypes,
-    tag,
-  };
-  const read = checked(newReplay, body);
-  const started = "data" in read ? await startReplay(callerIn(c), read.data) : invalidFields(read);
-  if (started.kind === "ok") {
-    const { id, updatedAt } = started.value;
-    return c.json({ id, status: "running", task: taskOf(include), updatedAt: isoTime(updatedAt) }, 202);
-  }
+  const names = { event_types: "eventTypes" };
+  const replay = validated(
+    newReplay,
+    {
+      destination_id: row.id,
+      include,
+      since: isoTime(since),
+      // A `since` in the future is the fault that is reported, and not the end that follows from it.
+      until: isoTime(until ?? Math.max(now(), since + 1)),
+      event_types: eventTypes,
+      tag,
+    },
+    names,
+  );
+  const started = await startReplay(callerIn(c), replay);
   // The SDKs count their own repeats of a request: such a one gets the task that it has started.
   const isRepeat = started.kind === "conflict" && c.req.header("svix-retry-count") !== undefined;
-  const other = isRepeat ? await replayUnderWay(db, found.row.id) : undefined;
-  if (other?.include !== include || other.since !== since) return answerOf(renamedRefusal(started, NAMES));
-  const { data: _, ...view } = taskView(other);
+  const other = isRepeat ? await replayUnderWay(db, row.id) : undefined;
+  const isSame = other?.include === include && other.since === since;
+  const { data: _, ...view } = taskView(isSame ? other : granted(started, names));
   return c.json(view, 202);
 }
 
@@ -142,19 +145,15 @@ const listQuery = z.object({
 /** The newest first. A page may be short, and still have a next one: it is filtered after it is read. */
 async function listTasks(c: ApiContext): Promise<Response> {
   const query = queryOf(c, listQuery);
-  if (query instanceof Response) return query;
   if (query.task === "application.purge_content") return listPurges(c, query);
   const { limit, iterator: before, status, task } = query;
   const filter = { destinationId: undefined, state: undefined, before, limit };
-  const listed = await getReplays(callerIn(c), filter);
-  if (listed.kind !== "ok") return answerOf(listed);
-  const { replays, next } = listed.value;
+  const { replays, next } = granted(await getReplays(callerIn(c), filter));
   const data = replays
-    .filter(isTask)
+    .filter(isOfApplication)
     .map(taskView)
     .filter((one) => (status ?? one.status) === one.status && (task ?? one.task) === one.task);
-  const iterator = next === undefined ? null : encodeCursor(next);
-  return c.json({ data, iterator, prevIterator: null, done: next === undefined });
+  return c.json(pageBefore(data, next));
 }
 
 /** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
@@ -162,15 +161,13 @@ async function listPurges(
   c: ApiContext,
   { limit, iterator: before, status }: z.infer<typeof listQuery>,
 ): Promise<Response> {
-  const listed = await getErasures(callerIn(c), { before, limit: Math.min(limit, 100) });
-  if (listed.kind !== "ok") return answerOf(listed);
-  const { erasures, next } = listed.value;
+  const page = { before, limit: Math.min(limit, 100) };
+  const { erasures, next } = granted(await getErasures(callerIn(c), page));
   const data = erasures
     .filter(isPurge)
     .map(erasureTask)
     .filter((one) => (status ?? one.status) === one.status);
-  const iterator = next === undefined ? null : encodeCursor(next);
-  return c.json({ data, iterator, prevIterator: null, done: next === undefined });
+  return c.json(pageBefore(data, next));
 }
 
 async function shownErasure(c: ApiContext, id: string): Promise<Response> {
@@ -179,12 +176,12 @@ async function shownErasure(c: ApiContext, id: string): Promise<Response> {
   return found.kind === "forbidden" ? answerOf(found) : notFoundProblem("background task", id);
 }
 
-function isPurge({ tenant, kind }: Erasure): boolean {
-  return kind === "tenant" && tenant.startsWith("app_");
+function isPurge(erasure: Erasure): boolean {
+  return erasure.kind === "tenant" && isOfApplication(erasure);
 }
 
-/** Tenants of the native API are no applications, and their replays no tasks. */
-function isTask({ tenant }: Replay): boolean {
+/** Tenants of the native API are no applications, and their replays and erasures no tasks. */
+function isOfApplication({ tenant }: Pick<Replay, "tenant">): boolean {
   return tenant.startsWith("app_");
 }
 
@@ -193,10 +190,6 @@ const tasks = {
   delivered: "endpoint.bulk-replay",
   missing: "endpoint.replay",
 } as const satisfies Record<Replay["include"], (typeof TASKS)[number]>;
-
-function taskOf(include: Replay["include"]): (typeof TASKS)[number] {
-  return tasks[include];
-}
 
 const statusOf = {
   running: "running",
@@ -209,7 +202,7 @@ function taskView({ id, state, include, requeued, updatedAt }: Replay) {
   return {
     id,
     status: statusOf[state],
-    task: taskOf(include),
+    task: tasks[include],
     data: { messagesSent: requeued },
     updatedAt: isoTime(updatedAt),
   };

@@ -10,9 +10,8 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf } from "../problems.ts";
 import { messageNumber } from "./messages.ts";
-import { applicationOf, bodyOf } from "./shapes.ts";
+import { applicationOf, bodyOf, granted } from "./shapes.ts";
 
 const LIST = "/api/v1/app/:app/msg";
 
@@ -22,24 +21,20 @@ const MOST_MESSAGES = 50;
 export function registerContent(app: Hono<ApiEnv>): void {
   app.post(`${LIST}/bulk-expunge`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, bulk);
-    if (input instanceof Response) return input;
     const application = await applicationOf(c);
-    if (application instanceof Response) return application;
     const results: [string, "expunged" | "not-found"][] = [];
     for (const name of new Set(input.ids)) {
       const erased = await erase(c, application, name);
-      if (erased.kind !== "ok" && erased.kind !== "not_found") return answerOf(erased);
+      if (erased.kind !== "not_found") granted(erased);
       results.push([name, erased.kind === "ok" ? "expunged" : "not-found"]);
     }
     return c.json({ results: Object.fromEntries(results) });
   });
 
   app.post(`${LIST}/expunge-all-contents`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const begun = await beginErasure(callerIn(c), { tenant: application.id, everything: true });
-    if (begun.kind !== "ok") return answerOf(begun);
-    const { data: _, ...task } = erasureTask(begun.value);
+    const { id: tenant } = await applicationOf(c);
+    const begun = await beginErasure(callerIn(c), { tenant, everything: true });
+    const { data: _, ...task } = erasureTask(granted(begun));
     return c.json(task, 202);
   });
 }

@@ -4,7 +4,6 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import type { FieldError } from "../../core/result.ts";
 import { channelsInEffect, eventChannels, refusalOf } from "../../core/routing.ts";
 import { zodOf } from "../../core/zod-of.ts";
 import { findEventsById } from "../../features/events/service.ts";
@@ -16,23 +15,36 @@ import { countOutcomes } from "../../store/stats.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid } from "../problems.ts";
-import { deliveryRecordsOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
+import { eventType, rangeErrors, timeParam } from "../parameters.ts";
+import {
+  deliveryRecordsOf,
+  refuseTypes,
+  stateView,
+  statuses,
+  statusParam,
+  windowIterator,
+} from "./attempts.ts";
 import { endpointOf } from "./endpoints.ts";
 import { messageQuery, messageViews } from "./messages.ts";
-import { applicationOf, bodyOf, callerWithin, flag, queryOf } from "./shapes.ts";
+import {
+  applicationOf,
+  bodyOf,
+  callerWithin,
+  flag,
+  granted,
+  inQuery,
+  queryOf,
+  refuseFields,
+} from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 
 export function registerEndpointMessages(app: Hono<ApiEnv>): void {
   app.get(`${ENDPOINT}/stats`, requires("read"), async (c) => {
     const query = queryOf(c, statsQuery);
-    if (query instanceof Response) return query;
-    const errors = inQuery(rangeErrors(query.since, query.until));
-    if (errors.length > 0) return invalid(errors);
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const count = await countOutcomes(c.get("services"), found.row.id, query);
+    refuseFields(inQuery(rangeErrors(query.since, query.until)));
+    const { row } = await endpointOf(c);
+    const count = await countOutcomes(c.get("services"), row.id, query);
     return c.json({
       success: count.delivered,
       pending: count.waiting + count.retrying,
@@ -46,10 +58,8 @@ export function registerEndpointMessages(app: Hono<ApiEnv>): void {
 
   app.post("/api/v1/app/:app/msg/precheck/active", requires("read"), jsonBody(), async (c) => {
     const input = await bodyOf(c, precheckInput);
-    if (input instanceof Response) return input;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const routes = await activeRoutes(c.get("services").db, application.id);
+    const { id } = await applicationOf(c);
+    const routes = await activeRoutes(c.get("services").db, id);
     const event = { type: input.eventType, channels: input.channels ?? [], data: () => null };
     const takes = ({ eventTypes: types, channels }: (typeof routes)[number]) =>
       refusalOf({ types, channels: channelsInEffect(channels), filter: null }, event) === undefined;
@@ -63,10 +73,6 @@ const precheckInput = z.object({
   eventType,
   channels: zodOf(eventChannels).nullish(),
 });
-
-function inQuery(errors: readonly FieldError[]): FieldError[] {
-  return errors.map((error) => ({ ...error, field: `query.${error.field}` }));
-}
 
 const messagesQuery = z.object({
   ...messageQuery,
@@ -86,26 +92,20 @@ const stateOf: Readonly<Partial<Record<number, StoredState>>> = {
 /** The newest first, each with the status of its delivery. A page may be short, and still have a next one. */
 async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, messagesQuery);
-  if (query instanceof Response) return query;
-  const { limit, status, before: until, after, with_content: withContent, event_types: types = [] } = query;
-  if (types.length > 1) return invalid([oneType]);
+  const { limit, status, before: until, after, with_content: withContent } = query;
+  refuseTypes(query);
   const since = after === undefined ? undefined : after + 1;
-  const errors = rangeErrors(since, until);
-  if (errors.length > 0) return invalid([{ ...errors[0], field: "query.before" } as FieldError]);
+  refuseFields(rangeErrors(since, until).map((error) => ({ ...error, field: "query.before" })));
   const endpoint = await endpointOf(c);
-  if (endpoint instanceof Response) return endpoint;
   const { application } = endpoint;
   const filter = { state: status === undefined ? undefined : stateOf[status], since, until };
-  const window = await deliveryRecordsOf(c, endpoint, query, filter);
-  if (window instanceof Response) return window;
-  const ofStatus = window.found.filter((one) => status === undefined || stateView(one).status === status);
+  const { found, pageOf } = await deliveryRecordsOf(c, endpoint, query, filter);
+  const ofStatus = found.filter((one) => status === undefined || stateView(one).status === status);
   const ids = ofStatus.map(({ eventId }) => eventId);
-  const found = await findEventsById(callerWithin(c, application), ids);
-  if (found.kind !== "ok") return answerOf(found);
-  const events = found.value;
+  const events = granted(await findEventsById(callerWithin(c, application), ids));
   const listed = ofStatus.flatMap(({ eventId }) => events.get(eventId) ?? []).slice(0, limit);
   const most = countWithinBytes(listed, () => withContent !== false);
-  const { data: wanted, ...page } = window.pageOf(most, (delivery) => {
+  const { data: wanted, ...page } = pageOf(most, (delivery) => {
     const event = ofStatus.includes(delivery) ? events.get(delivery.eventId) : undefined;
     return event ? [{ entry: { event, state: stateView(delivery) }, at: 0 }] : [];
   });

@@ -8,7 +8,7 @@ import type { Hono } from "hono";
 import { checked } from "../../core/field-errors.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
-import { ok, type Result } from "../../core/result.ts";
+import type { Result } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
 import {
   destinationFields,
@@ -35,162 +35,126 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid, type ProblemResponse } from "../problems.ts";
 import { rateField, rateIn } from "./applications.ts";
 import {
   applicationOf,
   bodyOf,
   callerWithin,
+  granted,
   idempotencyKeyOf,
   listOf,
-  notFoundProblem,
+  type Names,
   orderedQuery,
   queryOf,
-  renamedField,
-  renamedRefusal,
+  refuseUnknown,
+  validated,
 } from "./shapes.ts";
 
-const LIST = "/api/v1/app/:app/endpoint";
-const ONE = "/api/v1/app/:app/endpoint/:endpoint";
+/** Where the endpoints of one kind are, and what their answers and inputs have of their own. */
+type EndpointKind = Readonly<{
+  /** The path of the list. */
+  list: string;
+  viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>;
+  /** The input with event types as destinations have them. */
+  read: (input: EndpointInput) => EndpointInput;
+}>;
 
 export function registerEndpoints(app: Hono<ApiEnv>): void {
-  app.post(LIST, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, newEndpoint);
-    if (input instanceof Response) return input;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    return endpointAnswer(c, application, await createEndpoint(c, application, input), 201);
-  });
+  const list = "/api/v1/app/:app/endpoint";
+  registerKind(app, { list, viewOf: endpointView, read: (input) => input });
 
-  registerList(app, LIST, endpointView);
-
-  app.get(ONE, requires("read"), async (c) => {
-    const found = await endpointOf(c);
-    return found instanceof Response ? found : c.json(endpointView(found.row, found.application));
-  });
-
-  app.put(ONE, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, endpointUpdate);
-    if (input instanceof Response) return input;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const found = await endpointOf(c);
-    if (!(found instanceof Response))
-      return endpointAnswer(c, application, await changeEndpoint(c, found, replacing(input)), 200);
-    // As in the Svix API, a `uid` that nothing has is created.
-    const name = c.req.param("endpoint");
-    if (name.startsWith("dst_") || (input.uid ?? name) !== name) return found;
-    const created = await createEndpoint(c, application, { ...input, uid: name });
-    return endpointAnswer(c, application, created, 201);
-  });
-
-  app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
+  app.patch(`${list}/:endpoint`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, endpointPatch);
-    if (input instanceof Response) return input;
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    return endpointAnswer(c, found.application, await changeEndpoint(c, found, input), 200);
+    const endpoint = await endpointOf(c);
+    return c.json(endpointView(await changeEndpoint(c, endpoint, input), endpoint.application));
+  });
+}
+
+export function registerKind(app: Hono<ApiEnv>, { list, viewOf, read }: EndpointKind): void {
+  const one = `${list}/:endpoint`;
+
+  app.post(list, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, newEndpoint);
+    const application = await applicationOf(c);
+    return c.json(viewOf(await createEndpoint(c, application, read(input)), application), 201);
   });
 
-  registerDeletion(app, ONE);
-  registerSecret(app, ONE);
-  registerHeaders(app, ONE);
-}
-
-function endpointAnswer(
-  c: ApiContext,
-  application: Application,
-  result: Result<Destination>,
-  status: 200 | 201,
-) {
-  return result.kind === "ok" ? c.json(endpointView(result.value, application), status) : answerOf(result);
-}
-
-/** @param list the path of the endpoints */
-export function registerList(
-  app: Hono<ApiEnv>,
-  list: string,
-  viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>,
-): void {
   app.get(list, requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
-    if (query instanceof Response) return query;
+    const { limit, iterator: after, order } = queryOf(c, z.object(orderedQuery));
     const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const { limit, iterator: after, order } = query;
     const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
-    const listed = await getDestinations(callerWithin(c, application), page);
-    if (listed.kind !== "ok") return answerOf(listed);
-    const shown = listed.value.map((row) => viewOf(row, application));
+    const listed = granted(await getDestinations(callerWithin(c, application), page));
+    const shown = listed.map((row) => viewOf(row, application));
     return c.json(listOf(shown, limit, ({ id }) => id));
   });
-}
 
-/** @param one the path of an endpoint */
-export function registerDeletion(app: Hono<ApiEnv>, one: string): void {
-  app.delete(one, requires("admin"), async (c) => {
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    return emptyAnswer(c, await removeDestination(callerWithin(c, found.application), found.row.id));
+  app.get(one, requires("read"), async (c) => {
+    const { row, application } = await endpointOf(c);
+    return c.json(viewOf(row, application));
   });
-}
 
-/** @param one the path of an endpoint */
-export function registerSecret(app: Hono<ApiEnv>, one: string): void {
+  app.put(one, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, endpointUpdate);
+    const application = await applicationOf(c);
+    const name = c.req.param("endpoint") ?? "";
+    const row = await namedEndpoint(c.get("services").db, application, name);
+    if (row) {
+      const changed = await changeEndpoint(c, { application, row }, replacing(read(input)));
+      return c.json(viewOf(changed, application));
+    }
+    // As in the Svix API, a `uid` that nothing has is created.
+    if (name.startsWith("dst_") || (input.uid ?? name) !== name) refuseUnknown("endpoint", name);
+    const created = await createEndpoint(c, application, read({ ...input, uid: name }));
+    return c.json(viewOf(created, application), 201);
+  });
+
+  app.delete(one, requires("admin"), async (c) => {
+    const { application, row } = await endpointOf(c);
+    return emptied(c, await removeDestination(callerWithin(c, application), row.id));
+  });
+
   app.get(`${one}/secret`, requires("admin"), async (c) => {
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const revealed = await revealSecret(callerWithin(c, found.application), found.row);
-    return revealed.kind === "ok" ? secretAnswer(c, revealed.value) : answerOf(revealed);
+    const { application, row } = await endpointOf(c);
+    return secretAnswer(c, granted(await revealSecret(callerWithin(c, application), row)));
   });
 
   app.post(`${one}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
     const input = await bodyOf(c, rotation);
-    if (input instanceof Response) return input;
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
+    const { application, row } = await endpointOf(c);
     const names = { secret: "key", overlap_s: "gracePeriodSeconds" };
     const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
-    const read = checked(secretRotation, body);
-    if (!("data" in read))
-      return invalid(read.map((error) => ({ ...error, field: renamedField(error.field, names) })));
-    const { id } = found.row;
-    const rotated = await rotateSecret(callerWithin(c, found.application), { ...read.data, id });
-    if (rotated.kind !== "ok") return answerOf(renamedRefusal(rotated, names));
+    const change = { ...validated(secretRotation, body, names), id: row.id };
+    const rotated = await rotateSecret(callerWithin(c, application), change);
     // Some SDKs read the new secret from the answer, the others ignore its body.
-    return secretAnswer(c, rotated.value.shown);
+    return secretAnswer(c, granted(rotated, names).shown);
   });
+
+  // Values of headers are sealed: only their names are shown, as the Svix API does with sensitive headers.
+  app.get(`${one}/headers`, requires("read"), async (c) => {
+    const { row } = await endpointOf(c);
+    return c.json({ headers: {}, sensitive: Object.keys(storedHeaders(row).values) });
+  });
+
+  app.put(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
+    const { headers } = await bodyOf(c, z.object({ headers: headersField }));
+    await updateEndpoint(c, await endpointOf(c), { headers });
+    return c.body(null, 204);
+  });
+
+  app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
+    const { headers: set, deleteHeaders: remove } = await bodyOf(c, headersPatch);
+    const { application, row } = await endpointOf(c);
+    return emptied(c, await updateHeaders(callerWithin(c, application), { id: row.id, set, remove }));
+  });
+}
+
+function emptied(c: ApiContext, result: Result<unknown>): Response {
+  granted(result);
+  return c.body(null, 204);
 }
 
 function secretAnswer(c: ApiContext, { secret, public_key: half }: ShownSecret) {
   return c.json({ key: secret ?? half }, 200, { "cache-control": "no-store" });
-}
-
-/** Values of headers are sealed: only their names are shown, as the Svix API does with sensitive headers. */
-export function registerHeaders(app: Hono<ApiEnv>, one: string): void {
-  app.get(`${one}/headers`, requires("read"), async (c) => {
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    return c.json({ headers: {}, sensitive: Object.keys(storedHeaders(found.row).values) });
-  });
-
-  app.put(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, z.object({ headers: headersField }));
-    if (input instanceof Response) return input;
-    const found = await endpointOf(c);
-    return found instanceof Response
-      ? found
-      : emptyAnswer(c, await updateEndpoint(c, found, { headers: input.headers }));
-  });
-
-  app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, headersPatch);
-    if (input instanceof Response) return input;
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const change = { id: found.row.id, set: input.headers, remove: input.deleteHeaders };
-    return emptyAnswer(c, await updateHeaders(callerWithin(c, found.application), change));
-  });
 }
 
 const HEADERS_EXPECTED = "expected an object of strings";
@@ -209,9 +173,7 @@ const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.u
 const svixFields = fieldDescriptions.flatMap(([field, { svix }]) => (svix ? [{ field, ...svix }] : []));
 
 /** The Svix API's names for the fields of a destination. */
-const NAMES: Readonly<Record<string, string>> = Object.fromEntries(
-  svixFields.map(({ field, name }) => [field, name]),
-);
+const NAMES: Names = Object.fromEntries(svixFields.map(({ field, name }) => [field, name]));
 
 /** The fields that an endpoint has in both APIs. */
 const sharedFields = svixFields.filter(({ isApart }) => !isApart);
@@ -221,7 +183,7 @@ const sharedShape: object = Object.fromEntries(
 );
 
 /** Fields that the schema of destinations checks are passed on as they are given. */
-export const endpointUpdate = z.object({
+const endpointUpdate = z.object({
   ...sharedShape,
   url: z.string({ error: "expected a URL" }),
   uid: uidField.nullish(),
@@ -232,7 +194,7 @@ export const endpointUpdate = z.object({
   rateLimit: rateField,
 });
 
-export const newEndpoint = endpointUpdate.extend({
+const newEndpoint = endpointUpdate.extend({
   secret: z.unknown().optional(),
   headers: headersField.nullish(),
 });
@@ -245,7 +207,7 @@ type NewEndpoint = z.infer<typeof newEndpoint>;
 export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
 
 /** An update resets what it leaves out. */
-export function replacing(input: EndpointInput): EndpointInput {
+function replacing(input: EndpointInput): EndpointInput {
   const all = sharedFields.map((svix) => [svix.name, givenAs(svix, input) ?? null]);
   return { disabled: false, ...input, ...Object.fromEntries(all) };
 }
@@ -281,11 +243,11 @@ function fieldsOfEndpoint(input: EndpointInput, application: Application) {
 }
 
 /** Creates the endpoint; one that an earlier request with the same key has created is found again. */
-export async function createEndpoint(
+async function createEndpoint(
   c: ApiContext,
   application: Application,
   input: EndpointInput,
-): Promise<Result<Destination>> {
+): Promise<Destination> {
   const body = {
     ...fieldsOfEndpoint({ ...input, throttleRate: rateIn(input) ?? null }, application),
     tenant: application.id,
@@ -297,55 +259,46 @@ export async function createEndpoint(
     ...(application.id === OPERATOR && { template: "svix" }),
   };
   const caller = callerIn(c);
-  const read = readCreation(caller.services, body, c.req.url);
-  if (read.kind !== "ok") return renamedRefusal(read, NAMES);
-  const request = { destination: read.value, key: idempotencyKeyOf(c), requestUrl: c.req.url };
+  const destination = granted(readCreation(caller.services, body, c.req.url), NAMES);
+  const request = { destination, key: idempotencyKeyOf(c), requestUrl: c.req.url };
   const created = await createDestination(caller, request);
-  if (created.kind === "ok") return ok(created.value.row);
-  if (created.existing !== undefined) return getDestination(caller, created.existing);
-  return renamedRefusal(created, NAMES);
+  if (created.kind !== "ok" && created.existing !== undefined)
+    return granted(await getDestination(caller, created.existing));
+  return granted(created, NAMES).row;
 }
 
 /** Changes everything at once, but for the status: what is refused changes nothing. */
-export async function changeEndpoint(
+async function changeEndpoint(
   c: ApiContext,
   endpoint: NamedEndpoint,
   input: EndpointInput,
-): Promise<Result<Destination>> {
-  const updated = await updateEndpoint(c, endpoint, fieldsOfEndpoint(input, endpoint.application));
+): Promise<Destination> {
+  const { application, row } = endpoint;
+  const updated = await updateEndpoint(c, endpoint, fieldsOfEndpoint(input, application));
   const { disabled } = input;
-  if (updated.kind !== "ok" || typeof disabled !== "boolean" || disabled === isDisabled(endpoint.row))
-    return updated;
+  if (typeof disabled !== "boolean" || disabled === isDisabled(row)) return updated;
   const setStatus = disabled ? pauseDestination : resumeDestination;
-  return setStatus(callerWithin(c, endpoint.application), endpoint.row.id);
+  return granted(await setStatus(callerWithin(c, application), row.id));
 }
 
 async function updateEndpoint(
   c: ApiContext,
   { application, row }: NamedEndpoint,
   body: object,
-): Promise<Result<Destination>> {
+): Promise<Destination> {
   const caller = callerWithin(c, application);
-  const read = readChange(caller.services, body, c.req.url);
-  if (read.kind !== "ok") return renamedRefusal(read, NAMES);
-  const update = { id: row.id, change: read.value, requestUrl: c.req.url };
-  const updated = await updateDestination(caller, update);
-  return updated.kind === "ok" ? updated : renamedRefusal(updated, NAMES);
-}
-
-function emptyAnswer(c: ApiContext, result: Result<unknown>): Response {
-  return result.kind === "ok" ? c.body(null, 204) : answerOf(result);
+  const change = granted(readChange(caller.services, body, c.req.url), NAMES);
+  return granted(await updateDestination(caller, { id: row.id, change, requestUrl: c.req.url }), NAMES);
 }
 
 export type NamedEndpoint = Readonly<{ application: Application; row: Destination }>;
 
 /** The endpoint that the path names by id or `uid`, with its application, or the 404. */
-export async function endpointOf(c: ApiContext): Promise<NamedEndpoint | ProblemResponse<404>> {
+export async function endpointOf(c: ApiContext): Promise<NamedEndpoint> {
   const application = await applicationOf(c);
-  if (application instanceof Response) return application;
   const name = c.req.param("endpoint") ?? "";
   const row = await namedEndpoint(c.get("services").db, application, name);
-  return row ? { application, row } : notFoundProblem("endpoint", name);
+  return row ? { application, row } : refuseUnknown("endpoint", name);
 }
 
 /** By id, else by `uid`. */

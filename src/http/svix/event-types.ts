@@ -2,8 +2,6 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { checked } from "../../core/field-errors.ts";
-import { type FieldError, invalidFields } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { newEventType } from "../../features/event-types/schema.ts";
 import {
@@ -17,16 +15,19 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, problem } from "../problems.ts";
+import { problem } from "../problems.ts";
 import {
   bodyOf,
   flag,
+  granted,
   listOf,
-  notFoundProblem,
   orderedQuery,
   queryOf,
-  renamedRefusal,
+  refuse,
+  refuseFields,
+  refuseUnknown,
   unsupported,
+  validated,
 } from "./shapes.ts";
 
 const LIST = "/api/v1/event-type";
@@ -35,57 +36,45 @@ const ONE = "/api/v1/event-type/:name";
 export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
   app.post(LIST, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, newType);
-    if (input instanceof Response) return input;
     const { name } = input;
-    // As in the Svix API, an archived type may be created again.
-    const made = await change(c, name, (before) =>
-      before && before.archivedAt === null ? problem(409, `There is an event type ${name} already`) : input,
-    );
-    return made instanceof Response ? made : c.json(typeView(made.row), 201);
+    const { row } = await change(c, name, (before) => {
+      // As in the Svix API, an archived type may be created again.
+      if (before && before.archivedAt === null)
+        refuse(problem(409, `There is an event type ${name} already`));
+      return input;
+    });
+    return c.json(typeView(row), 201);
   });
 
   app.get(LIST, requires("read"), async (c) => {
     const query = queryOf(c, listQuery);
-    if (query instanceof Response) return query;
     const { limit, iterator: after, order, include_archived: archived = false, with_content: full } = query;
     const page = { archived, after, limit: limit + 1, descending: order === "descending" };
-    const listed = await getEventTypes(callerIn(c), page);
-    if (listed.kind !== "ok") return answerOf(listed);
-    const shown = listed.value.map((row) => typeView(row, full ?? false));
+    const listed = granted(await getEventTypes(callerIn(c), page));
+    const shown = listed.map((row) => typeView(row, full ?? false));
     return c.json(listOf(shown, limit, ({ name }) => name));
   });
 
-  app.get(ONE, requires("read"), async (c) => {
-    const row = await typeOf(c);
-    return row instanceof Response ? row : c.json(typeView(row));
-  });
+  app.get(ONE, requires("read"), async (c) => c.json(typeView(await typeOf(c))));
 
   app.put(ONE, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, typeInput);
-    if (input instanceof Response) return input;
-    const made = await change(c, c.req.param("name"), () => input);
-    return made instanceof Response ? made : c.json(typeView(made.row), made.before ? 200 : 201);
+    const { row, before } = await change(c, c.req.param("name"), () => input);
+    return c.json(typeView(row), before ? 200 : 201);
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, typeInput.partial());
-    if (input instanceof Response) return input;
-    const made = await changeKnown(c, c.req.param("name"), input);
-    return made instanceof Response ? made : c.json(typeView(made.row));
+    const { row } = await changeKnown(c, await bodyOf(c, typeInput.partial()));
+    return c.json(typeView(row));
   });
 
   app.delete(ONE, requires("admin"), async (c) => {
     const query = queryOf(c, z.object({ expunge: flag }));
-    if (query instanceof Response) return query;
-    const name = c.req.param("name");
-    if (query.expunge === true) {
-      const known = await typeOf(c);
-      if (known instanceof Response) return known;
-      const removed = await deleteEventType(callerIn(c), name);
-      return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
-    }
-    const archived = await changeKnown(c, name, { archived: true });
-    return archived instanceof Response ? archived : c.body(null, 204);
+    if (query.expunge) {
+      const { name } = await typeOf(c);
+      granted(await deleteEventType(callerIn(c), name));
+    } else await changeKnown(c, { archived: true });
+    return c.body(null, 204);
   });
 }
 
@@ -108,21 +97,15 @@ const newType = typeInput.extend({ name: z.string({ error: "expected a string" }
 
 type Input = { [K in keyof z.infer<typeof typeInput>]?: z.infer<typeof typeInput>[K] | undefined };
 
-function unsupportedFields({
-  deprecated,
-  schemas,
-  groupName,
-  featureFlag,
-  featureFlags,
-}: Input): FieldError[] {
+function refuseUnsupported({ deprecated, schemas, groupName, featureFlag, featureFlags }: Input): void {
   const versions = Object.keys(schemas ?? {}).length;
-  return [
-    ...(deprecated ? [unsupported("deprecated", "false: a type can be archived")] : []),
-    ...(groupName ? [unsupported("groupName", "none")] : []),
-    ...(featureFlag ? [unsupported("featureFlag", "none: filter types by their names")] : []),
-    ...(featureFlags && featureFlags.length > 0 ? [unsupported("featureFlags", "none")] : []),
-    ...(versions > 1 ? [unsupported("schemas", "one version: a type has one schema")] : []),
-  ];
+  refuseFields([
+    deprecated && unsupported("deprecated", "false: a type can be archived"),
+    groupName && unsupported("groupName", "none"),
+    !!featureFlag && unsupported("featureFlag", "none: filter types by their names"),
+    featureFlags?.length && unsupported("featureFlags", "none"),
+    versions > 1 && unsupported("schemas", "one version: a type has one schema"),
+  ]);
 }
 
 /** A change is made anew, so many times in all, when another has changed the type meanwhile. */
@@ -138,28 +121,24 @@ type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
 async function change(
   c: ApiContext,
   name: string,
-  inputFor: (before: EventType | undefined) => Input | Response,
-): Promise<Changed | Response> {
+  inputFor: (before: EventType | undefined) => Input,
+): Promise<Changed> {
   for (let tries = 1; tries <= TRIES; tries++) {
     const before = await findEventType(c.get("services").db, name);
     const input = inputFor(before);
-    if (input instanceof Response) return input;
-    const errors = unsupportedFields(input);
-    const fields = errors.length > 0 ? errors : checked(newEventType, fieldsOf(input, before));
-    const made =
-      "data" in fields
-        ? await replaceEventType(callerIn(c), { name, fields: fields.data, seen: before ?? null })
-        : invalidFields(fields);
-    if (made.kind === "ok") return { row: made.value, before };
-    if (made.kind !== "conflict") return answerOf(renamedRefusal(made, NAMES));
+    refuseUnsupported(input);
+    const fields = validated(newEventType, fieldsOf(input, before), NAMES);
+    const made = await replaceEventType(callerIn(c), { name, fields, seen: before ?? null });
+    if (made.kind !== "conflict") return { row: granted(made, NAMES), before };
   }
-  return problem(409, "The event type is being changed by other requests at the same time");
+  return refuse(problem(409, "The event type is being changed by other requests at the same time"));
 }
 
-/** Changes a type that there is: what the input leaves out stays. */
-function changeKnown(c: ApiContext, name: string, input: Input): Promise<Changed | Response> {
+/** Changes the type that the path names: what the input leaves out stays. */
+function changeKnown(c: ApiContext, input: Input): Promise<Changed> {
+  const name = c.req.param("name") ?? "";
   return change(c, name, (before) => {
-    if (before === undefined) return notFoundProblem("event type", name);
+    if (before === undefined) return refuseUnknown("event type", name);
     const { description = before.description, archived = before.archivedAt !== null } = input;
     const { schemas = schemasOf(before) } = input;
     return { ...input, description: description ?? "", archived, schemas };
@@ -184,9 +163,9 @@ function keptOf(before: EventType | undefined) {
   return { validate: before.validates === 1, ...(example !== null && { example }) };
 }
 
-async function typeOf(c: ApiContext): Promise<EventType | Response> {
+async function typeOf(c: ApiContext): Promise<EventType> {
   const name = c.req.param("name") ?? "";
-  return (await findEventType(c.get("services").db, name)) ?? notFoundProblem("event type", name);
+  return (await findEventType(c.get("services").db, name)) ?? refuseUnknown("event type", name);
 }
 
 function schemasOf({ schema }: EventType): Record<string, unknown> | null {

@@ -7,8 +7,8 @@ import type { WebhookType } from "../../features/event-types/openapi-webhooks.ts
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid, problem } from "../problems.ts";
-import { bodyOf } from "./shapes.ts";
+import { problem } from "../problems.ts";
+import { bodyOf, granted, refuseFields } from "./shapes.ts";
 
 const MAX_BYTES = 1024 * 1024;
 export function registerImport(app: Hono<ApiEnv>): void {
@@ -26,9 +26,7 @@ const importInput = z.object({
 });
 
 async function importDocument(c: ApiContext): Promise<Response> {
-  const input = await bodyOf(c, importInput);
-  if (input instanceof Response) return input;
-  const { spec, specRaw, dryRun = false, replaceAll = false } = input;
+  const { spec, specRaw, dryRun = false, replaceAll = false } = await bodyOf(c, importInput);
   if ((spec == null) === (specRaw == null)) return problem(400, "The body needs either spec or specRaw");
   const isDryRun = dryRun === true;
   const imported = await importEventTypes(callerIn(c), {
@@ -37,10 +35,9 @@ async function importDocument(c: ApiContext): Promise<Response> {
     isDryRun,
     replaces: replaceAll === true,
   });
-  if (imported.kind !== "ok") return answerOf(imported);
-  const errors = imported.value.flatMap((type) => type.errors);
-  if (errors.length > 0) return invalid(errors);
-  const changed = imported.value.filter(({ action }) => action !== "keep");
+  const types = granted(imported);
+  refuseFields(types.flatMap((type) => type.errors));
+  const changed = types.filter(({ action }) => action !== "keep");
   const modified = changed.map(({ name }) => name);
   const toModify = changed.flatMap(({ webhook }) => (webhook ? [shownType(webhook)] : []));
   return c.json({ data: { modified, to_modify: isDryRun ? toModify : null } });

@@ -8,11 +8,12 @@ import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelShape, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { zodOf } from "../../core/zod-of.ts";
-import { type Application, findApplication } from "../../features/applications/sql.ts";
+import type { Application } from "../../features/applications/sql.ts";
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
 import { exampleIn } from "../../features/event-types/service.ts";
-import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
+import { isMediaType } from "../../features/events/content.ts";
+import { eventPositions, MAX_EVENT_BYTES, newEvent, ofOne, placesIn } from "../../features/events/schema.ts";
 import {
   findEvents,
   findOneEvent,
@@ -39,18 +40,22 @@ import { decoded, jsonBody } from "../json-body.ts";
 import { refusesOwnAttempts } from "../loops.ts";
 import { answerOf, invalid, problem } from "../problems.ts";
 import { withinIngestLimit } from "../rate-limit.ts";
-import { applicationInput, createFrom } from "./applications.ts";
+import { applicationFor, applicationInput } from "./applications.ts";
 import { endpointOf } from "./endpoints.ts";
 import {
   applicationOf,
   bodyOf,
   callerWithin,
   flag,
+  granted,
   idempotencyKeyOf,
+  inNames,
   notFoundProblem,
+  pageBefore,
   pageQuery,
   queryOf,
-  renamedField,
+  refuseFields,
+  refuseUnknown,
   unsupported,
 } from "./shapes.ts";
 
@@ -62,70 +67,55 @@ export function registerMessages(app: Hono<ApiEnv>): void {
   app.post(LIST, requires("events:write"), withinIngestLimit, refusesOwnAttempts, body, async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
     const input = await bodyOf(c, messageInput);
-    if (query instanceof Response) return query;
-    if (input instanceof Response) return input;
-    const errors = unsupportedFields(c.get("services"), input);
-    if (errors.length > 0) return invalid(errors);
+    refuseUnsupported(c.get("services"), input);
     const application = await applicationFor(c, input);
-    if (application instanceof Response) return application;
     const message = { ...input, payload: payloadOf(input) };
     return createMessage(c, application, message, callerWithin(c, application), query.with_content);
   });
 
   app.get(LIST, requires("read"), async (c) => {
     const query = queryOf(c, listQuery);
-    if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    return listMessages(c, application, query);
+    return listMessages(c, await applicationOf(c), query);
   });
 
   app.get(`${LIST}/:msg`, requires("read"), async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
-    if (query instanceof Response) return query;
     const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const found = await messageOf(c, application);
-    if (found instanceof Response) return found;
-    return c.json(await storedMessage(c, application, found.event, query.with_content));
+    const { event } = await messageOf(c, application);
+    return c.json(await storedMessage(c, application, event, query.with_content));
   });
 
   app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
     const application = await applicationOf(c);
-    if (application instanceof Response) return application;
     const number = await messageNumberOf(c, application);
     const asked = { tenant: application.id, event_id: idOfEvent(number ?? 0) };
     const begun = await beginErasure(callerIn(c), asked);
     if (begun.kind === "not_found") return notFoundProblem("message", c.req.param("msg"));
-    if (begun.kind !== "ok") return answerOf(begun);
     // So that it is gone when this is answered; the queue would do it a moment later.
-    await erasing.step(c.get("services"), begun.value.id);
+    await erasing.step(c.get("services"), granted(begun).id);
     return c.body(null, 204);
   });
 
   app.post("/api/v1/app/:app/endpoint/:endpoint/send-example", requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, exampleInput);
-    if (input instanceof Response) return input;
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const { eventType, exampleIndex } = input;
-    const row = await findEventType(c.get("services").db, eventType);
-    if (row === undefined) return notFoundProblem("event type", eventType);
-    const payload = exampleIn(row, exampleIndex ?? 0);
-    if (payload === undefined) return invalid([withoutExample(eventType)]);
-    const { id, eventTypes: types, filter } = found.row;
-    const own = channelsInEffect(found.row.channels);
+    const { eventType, exampleIndex } = await bodyOf(c, exampleInput);
+    const { application, row } = await endpointOf(c);
+    const type = await findEventType(c.get("services").db, eventType);
+    if (type === undefined) return notFoundProblem("event type", eventType);
+    const payload = exampleIn(type, exampleIndex ?? 0);
+    refuseFields([payload === undefined && withoutExample(eventType)]);
+    const { id, eventTypes: types, filter } = row;
+    const own = channelsInEffect(row.channels);
     const channels = own?.slice(0, 1);
     const example = { type: eventType, channels, data: () => payload };
-    if (refusalOf({ types, channels: own, filter }, example)) return invalid([notTaken(eventType)]);
+    refuseFields([refusalOf({ types, channels: own, filter }, example) && notTaken(eventType)]);
     const message = { eventType, payload, channels, destinations: [id] };
-    const { services, principal } = callerWithin(c, found.application);
+    const { services, principal } = callerWithin(c, application);
     // A caller that changes endpoints may send them the catalogue's examples, and no other events.
     const sender = {
       services,
       principal: { ...principal, scopes: [...principal.scopes, "events:write"] },
     } as const;
-    return createMessage(c, found.application, message, sender);
+    return createMessage(c, application, message, sender);
   });
 }
 
@@ -156,19 +146,19 @@ const exampleInput = z.object({
   payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
 });
 
-function unsupportedFields({ config }: Services, input: MessageInput): FieldError[] {
+function refuseUnsupported({ config }: Services, input: MessageInput): void {
   const { payloadRetentionPeriod: days, payloadRetentionHours: hours, transformationsParams } = input;
   const kept = config.retentionMs;
   const least = `at least the ${kept / DAY_MS} days for which this deployment keeps events, or nothing`;
   const { rawPayload, headers: _, ...others } = transformationsParams ?? {};
   const isUnknown =
     Object.keys(others).length > 0 || (transformationsParams && typeof rawPayload !== "string");
-  return [
-    ...(days != null && days * DAY_MS < kept ? [unsupported("payloadRetentionPeriod", least)] : []),
-    ...(hours != null && hours * 3_600_000 < kept ? [unsupported("payloadRetentionHours", least)] : []),
-    ...(isUnknown ? [unsupported("transformationsParams", "none but rawPayload and its content-type")] : []),
-    ...(isMediaType(rawTypeOf(input)) ? [] : [unsupported("transformationsParams.headers", "a media type")]),
-  ];
+  refuseFields([
+    days != null && days * DAY_MS < kept && unsupported("payloadRetentionPeriod", least),
+    hours != null && hours * 3_600_000 < kept && unsupported("payloadRetentionHours", least),
+    isUnknown && unsupported("transformationsParams", "none but rawPayload and its content-type"),
+    !isMediaType(rawTypeOf(input)) && unsupported("transformationsParams.headers", "a media type"),
+  ]);
 }
 
 function rawTypeOf({ transformationsParams }: MessageInput): string {
@@ -184,33 +174,15 @@ function payloadOf(input: MessageInput): unknown {
   return new Content(rawTypeOf(input), new TextEncoder().encode(rawPayload));
 }
 
-/** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
-export async function applicationFor(
-  c: ApiContext,
-  { application }: Pick<MessageInput, "application">,
-): Promise<Application | Response> {
-  const found = await applicationOf(c);
-  if (!(found instanceof Response) || !application) return found;
-  const name = c.req.param("app") ?? "";
-  if ((application.uid ?? name) !== name) {
-    const fault = "is not that of the path";
-    return invalid([{ field: "application.uid", fault, expected: name }]);
-  }
-  const created = await createFrom(c, { ...application, uid: name });
-  if (created.kind !== "ok") return answerOf(created);
-  const { row } = created.value;
-  return row.uid === name ? row : ((await findApplication(c.get("services").db, name)) ?? found);
-}
-
-const NAMES: Readonly<Record<string, string>> = {
+const renamed = inNames({
   type: "eventType",
   data: "payload",
   deliver_at: "deliverAt",
   idempotency_key: "header.idempotency-key",
-};
+});
 
 function inMessage(error: FieldError): FieldError {
-  return { ...error, field: renamedField(ofOne(error).field, NAMES) };
+  return { ...error, field: renamed(ofOne(error)).field };
 }
 
 type NewMessage = Readonly<{
@@ -295,17 +267,10 @@ async function listMessages(c: ApiContext, application: Application, query: z.in
   const { with_content: withData = true } = query;
   const since = after === undefined ? undefined : after + 1;
   const filter = { types, tag, channel, since, until, cursor, limit, withData };
-  const listed = await findEvents(callerWithin(c, application), filter);
-  if (listed.kind !== "ok") return answerOf(listed);
-  const { events, next, data: contents } = listed.value;
+  const { events, next, data: contents } = granted(await findEvents(callerWithin(c, application), filter));
   const names = await eventIdsOf(c.get("services"), application, events);
   const data = events.map((event) => messageView(event, names, contents?.get(event.id), withData));
-  return c.json({
-    data,
-    iterator: next ? cursorAt(next) : null,
-    prevIterator: null,
-    done: next === undefined,
-  });
+  return c.json(pageBefore(data, next && placesIn(next)));
 }
 
 /** Events of a list as messages. */
@@ -315,10 +280,9 @@ export async function messageViews(
   events: readonly ListedEvent[],
   withContent = true,
 ) {
-  const read = await readEventData(callerWithin(c, application), withContent ? events : []);
-  if (read.kind !== "ok") throw new Error(read.detail);
+  const read = granted(await readEventData(callerWithin(c, application), withContent ? events : []));
   const names = await eventIdsOf(c.get("services"), application, events);
-  return events.map((event) => messageView(event, names, read.value.get(event.id), withContent));
+  return events.map((event) => messageView(event, names, read.get(event.id), withContent));
 }
 
 type LoadedEvent = Omit<Shown, "tags" | "channels"> &
@@ -345,10 +309,10 @@ export async function loadedMessageViews(
 type FoundMessage = Readonly<{ event: StoredEvent; deliveries: readonly FoundDelivery[] }>;
 
 /** The message that the path names by id or `eventId`, with its deliveries, or the 404. */
-export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage | Response> {
+export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage> {
   const number = await messageNumberOf(c, application);
   const found = number === undefined ? undefined : await findOneEvent(callerWithin(c, application), number);
-  return found?.kind === "ok" ? found.value : notFoundProblem("message", c.req.param("msg") ?? "");
+  return found?.kind === "ok" ? found.value : refuseUnknown("message", c.req.param("msg"));
 }
 
 /** The number that the path's id or `eventId` stands for, whether there is such a message or not. */

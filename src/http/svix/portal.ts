@@ -6,7 +6,6 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { checked } from "../../core/field-errors.ts";
 import type { PortalRules } from "../../core/portal-access.ts";
-import { invalidFields } from "../../core/result.ts";
 import { newPortalLink } from "../../features/portal-links/schema.ts";
 import { createPortalLink } from "../../features/portal-links/service.ts";
 import { endAccess } from "../../features/sessions/sessions.ts";
@@ -14,11 +13,10 @@ import { ANONYMOUS_REFUSAL } from "../../rate-limits.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid, problem } from "../problems.ts";
-import { overAnonymousLimit } from "../rate-limit.ts";
-import { applicationInput } from "./applications.ts";
-import { applicationFor } from "./messages.ts";
-import { bodyOf, renamedRefusal, unsupported } from "./shapes.ts";
+import { answerOf, problem } from "../problems.ts";
+import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../rate-limit.ts";
+import { applicationFor, applicationInput } from "./applications.ts";
+import { bodyOf, granted, refuseFields, unsupported, validated } from "./shapes.ts";
 
 /** Registered before authentication: it takes the token of an access, which is no API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
@@ -42,29 +40,22 @@ export function registerPortalAccess(app: Hono<ApiEnv>): void {
 
 async function openAccess(c: ApiContext): Promise<Response> {
   const input = await bodyOf(c, accessInput);
-  if (input instanceof Response) return input;
   const { readOnly, capabilities, featureFlags, sessionId, expiry } = input;
-  const errors = [
-    ...(featureFlags && featureFlags.length > 0 ? [unsupported("featureFlags", "none")] : []),
-    ...(sessionId == null ? [] : [unsupported("sessionId", "none: an access is logged out by its token")]),
-  ];
-  if (errors.length > 0) return invalid(errors);
-  const application = await applicationFor(c, input);
-  if (application instanceof Response) return application;
+  refuseFields([
+    featureFlags?.length && unsupported("featureFlags", "none"),
+    sessionId != null && unsupported("sessionId", "none: an access is logged out by its token"),
+  ]);
+  const { id: tenant } = await applicationFor(c, input);
   const body = {
-    tenant: application.id,
+    tenant,
     expires_in_s: expiry ?? WEEK_S,
     read_only: readOnly === true,
     access: capabilities == null ? null : accessWith(capabilities),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
-  const options = checked(newPortalLink, body);
-  const made =
-    "data" in options
-      ? await createPortalLink(callerIn(c), { options: options.data, requestUrl: c.req.url })
-      : invalidFields(options);
-  if (made.kind !== "ok") return answerOf(renamedRefusal(made, names));
-  const { url } = made.value;
+  const options = validated(newPortalLink, body, names);
+  const made = await createPortalLink(callerIn(c), { options, requestUrl: c.req.url });
+  const { url } = granted(made, names);
   return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });
 }
 

@@ -5,13 +5,15 @@
 
 import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
-import { checked } from "../../core/field-errors.ts";
-import { OPERATOR, type Principal, principalWithin } from "../../core/principal.ts";
-import { type FieldError, type RefusalKind, type Refused, withFieldNames } from "../../core/result.ts";
+import { HTTPException } from "hono/http-exception";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { OPERATOR, principalWithin } from "../../core/principal.ts";
+import { type FieldError, isOk, type RefusalKind, type Result, withFieldNames } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import type { Caller } from "../../features/service.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
+import { encodeCursor } from "../parameters.ts";
+import { answerOf, checked, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
 
 const codes: Readonly<Record<number, string>> = {
   400: "bad_request",
@@ -60,22 +62,50 @@ function validationError({ field, fault, expected }: Pick<FieldError, "field" | 
   return { loc, msg: `${fault}; expected ${expected}`, type };
 }
 
-/** 422 for something of the Svix API that Breakwater has not: it is refused, so that nobody relies on it. */
+/** Ends the request with this answer. A handler reads a request in steps, each of which may refuse it. */
+export function refuse(res: Response): never {
+  throw new HTTPException(res.status as ContentfulStatusCode, { res });
+}
+
+/**
+ * The value of a service's result; a refusal ends the request.
+ * @param names those of the Svix API for fields that a refusal names
+ */
+export function granted<T, K extends RefusalKind>(result: Result<T, K>, names?: Names): T {
+  if (isOk(result)) return result.value;
+  return refuse(answerOf(names ? withFieldNames(result, inNames(names)) : result));
+}
+
+/** The value as the schema reads it; 422 with these names of its fields where it cannot. */
+export function validated<T>(schema: z.ZodType<T>, value: unknown, names: Names = {}): T {
+  const read = checked(schema, value);
+  return "data" in read ? read.data : refuse(invalid(read.map(inNames(names))));
+}
+
+/** 422 where there are errors. What is falsy is none. */
+export function refuseFields(errors: readonly (FieldError | false | 0 | "" | null | undefined)[]): void {
+  const found = errors.filter((error) => !!error);
+  if (found.length > 0) refuse(invalid(found));
+}
+
+/** The error of something of the Svix API that Breakwater lacks: it is refused, so that nobody relies on it. */
 export function unsupported(field: string, instead: string): FieldError {
   return { field, fault: "is not supported", expected: instead };
 }
 
-/** The body as the schema reads it, or the 422. The route needs the middleware `jsonBody()`. */
-export async function bodyOf<T>(c: ApiContext, schema: z.ZodType<T>): Promise<T | ProblemResponse<422>> {
-  const read = checked(schema, await c.req.json());
-  return "data" in read ? read.data : invalid(read);
+/** The body as the schema reads it. The route needs the middleware `jsonBody()`. */
+export async function bodyOf<T>(c: ApiContext, schema: z.ZodType<T>): Promise<T> {
+  return validated(schema, await c.req.json());
 }
 
-/** The query as the schema reads it, or the 422. */
-export function queryOf<T>(c: ApiContext, schema: z.ZodType<T>): T | ProblemResponse<422> {
+/** The query as the schema reads it. */
+export function queryOf<T>(c: ApiContext, schema: z.ZodType<T>): T {
   const read = checked(schema, c.req.query());
-  if ("data" in read) return read.data;
-  return invalid(read.map((error) => ({ ...error, field: `query.${error.field}` })));
+  return "data" in read ? read.data : refuse(invalid(inQuery(read)));
+}
+
+export function inQuery(errors: readonly FieldError[]): FieldError[] {
+  return errors.map((error) => ({ ...error, field: `query.${error.field}` }));
 }
 
 const LIMIT_EXPECTED = "expected a whole number from 1 to 250";
@@ -113,12 +143,18 @@ export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T)
   return { data, iterator, prevIterator: null, done: entries.length <= limit };
 }
 
-/** A refusal whose fields have the names of the Svix API. */
-export function renamedRefusal<K extends RefusalKind>(
-  refused: Refused<K>,
-  names: Readonly<Record<string, string>>,
-): Refused<K> {
-  return withFieldNames(refused, (error) => ({ ...error, field: renamedField(error.field, names) }));
+/** A page of a list that knows from where it goes on; undefined: it is the last one. */
+export function pageBefore<T>(data: readonly T[], next: unknown) {
+  const iterator = next === undefined ? null : encodeCursor(next);
+  return { data, iterator, prevIterator: null, done: iterator === null };
+}
+
+/** The names of the Svix API for the fields of an input. */
+export type Names = Readonly<Record<string, string>>;
+
+/** Renames the first step of a field's path. */
+export function inNames(names: Names): (error: FieldError) => FieldError {
+  return (error) => ({ ...error, field: error.field.replace(/^[^.[#]+/, (first) => names[first] ?? first) });
 }
 
 /** 409 for a `uid` that something else has. */
@@ -132,11 +168,6 @@ export function idempotencyKeyOf(c: ApiContext): string | undefined {
   return given !== undefined && /^[\x20-\x7e]{1,200}$/.test(given) ? given : undefined;
 }
 
-/** Whether the principal may see the application. */
-function seesApplication({ tenant }: Principal, { id }: Pick<Application, "id">): boolean {
-  return tenant === undefined || tenant === id;
-}
-
 export const OPERATIONAL_WEBHOOKS = "/api/v1/operational-webhook/endpoint";
 
 /** Stands for the operator's tenant, whose destinations are the endpoints of operational webhooks. */
@@ -145,12 +176,17 @@ const operator: Application = {
   ...{ createdAt: 0, updatedAt: 0 },
 };
 
-/** The application that the path names by id or `uid`, or the 404. */
-export async function applicationOf(c: ApiContext): Promise<Application | ProblemResponse<404>> {
+/** The application that the path names by id or `uid`, where the principal may see it. */
+export async function seenApplication(c: ApiContext): Promise<Application | undefined> {
   if (c.req.path.startsWith(OPERATIONAL_WEBHOOKS)) return operator;
-  const name = c.req.param("app") ?? "";
-  const found = await findApplication(c.get("services").db, name);
-  return found && seesApplication(c.get("principal"), found) ? found : notFoundProblem("application", name);
+  const found = await findApplication(c.get("services").db, c.req.param("app") ?? "");
+  const { tenant } = c.get("principal");
+  return tenant === undefined || tenant === found?.id ? found : undefined;
+}
+
+/** The application that the path names, or the 404. */
+export async function applicationOf(c: ApiContext): Promise<Application> {
+  return (await seenApplication(c)) ?? refuseUnknown("application", c.req.param("app"));
 }
 
 /** Whose request it is within the application's tenant, for a service. */
@@ -163,7 +199,7 @@ export function notFoundProblem(what: string, name: string): ProblemResponse<404
   return problem(404, `There is no ${what} ${name.slice(0, 300)}`);
 }
 
-/** The first step of a field's path has the name. */
-export function renamedField(field: string, names: Readonly<Record<string, string>>): string {
-  return field.replace(/^[^.[#]+/, (first) => names[first] ?? first);
+/** Ends the request with 404. */
+export function refuseUnknown(what: string, name = ""): never {
+  return refuse(notFoundProblem(what, name));
 }

@@ -14,9 +14,8 @@ import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf, invalid } from "../problems.ts";
 import { endpointOf } from "./endpoints.ts";
-import { bodyOf, callerWithin, unsupported } from "./shapes.ts";
+import { bodyOf, callerWithin, granted, refuseFields, unsupported } from "./shapes.ts";
 
 const TRANSFORMATION = "/api/v1/app/:app/endpoint/:endpoint/transformation";
 
@@ -59,40 +58,35 @@ function isOn(row: Destination): boolean {
 
 export function registerTransformation(app: Hono<ApiEnv>): void {
   app.get(TRANSFORMATION, requires("read"), async (c) => {
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const current = currentTransform(found.row);
+    const { row } = await endpointOf(c);
+    const current = currentTransform(row);
     const updatedAt = current ? isoTime(current.at) : null;
-    return c.json({ code: handlerOf(found.row), enabled: isOn(found.row), updatedAt, variables: {} });
+    return c.json({ code: handlerOf(row), enabled: isOn(row), updatedAt, variables: {} });
   });
 
   app.patch(TRANSFORMATION, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, transformationPatch);
-    if (input instanceof Response) return input;
-    const { code, enabled, variables } = input;
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const errors = [
-      ...(code && enabled !== true && (enabled === false || !isOn(found.row))
-        ? [unsupported("enabled", "true: code that is switched off is not kept")]
-        : []),
-      ...(enabled && !code && !isOn(found.row)
-        ? [unsupported("enabled", "false: there is no template or code to switch on")]
-        : []),
-      ...(Object.keys(variables ?? {}).length > 0 ? [unsupported("variables", "none")] : []),
-    ];
-    if (errors.length > 0) return invalid(errors);
+    const { code, enabled, variables } = await bodyOf(c, transformationPatch);
+    const { application, row } = await endpointOf(c);
+    const staysOff = enabled === false || (!enabled && !isOn(row));
+    refuseFields([
+      code && staysOff && unsupported("enabled", "true: code that is switched off is not kept"),
+      enabled &&
+        !code &&
+        !isOn(row) &&
+        unsupported("enabled", "false: there is no template or code to switch on"),
+      Object.keys(variables ?? {}).length > 0 && unsupported("variables", "none"),
+    ]);
     if (!code && (enabled || (enabled !== false && code === undefined))) return c.body(null, 204);
-    const { application, row } = found;
     const transform = code ? { code: moduleOf(code, row.url) } : null;
     const change = { id: row.id, change: { transform }, requestUrl: c.req.url };
     const updated = await updateDestination(callerWithin(c, application), change);
     if (updated.kind === "invalid")
-      return invalid(
+      refuseFields(
         (updated.errors ?? []).map((error) =>
           error.field === "transform.code" ? { ...error, field: "code" } : error,
         ),
       );
-    return updated.kind === "ok" ? c.body(null, 204) : answerOf(updated);
+    granted(updated);
+    return c.body(null, 204);
   });
 }
