@@ -1,5 +1,6 @@
 /** Command lines of the scripts for developers: flags, help, errors and exit codes. */
 import { parseArgs } from "node:util";
+import { whenOrphaned } from "./process-groups.ts";
 
 type Flag = Readonly<{ type: "boolean" | "string"; short?: string }>;
 
@@ -47,6 +48,45 @@ export function readFlags(
       others.push(rawName, ...(token.value === undefined ? [] : [token.value]));
   }
   return { values, others };
+}
+
+type Values = Flags["values"];
+
+/** The value of a flag that takes one. */
+export function textFlag(values: Values, name: string): string | undefined {
+  const value = values[name];
+  return typeof value === "string" ? value : undefined;
+}
+
+/** @throws UsageError when the flag is not a whole number from `least` to `most` */
+export function numberFlag(values: Values, name: string, least: number, most: number): number | undefined {
+  const value = textFlag(values, name);
+  if (value === undefined) return undefined;
+  const number = Number(value);
+  if (/^\d+$/.test(value) && number >= least && number <= most) return number;
+  throw new UsageError(
+    `--${name} is ${JSON.stringify(value)}; expected a whole number from ${least} to ${most}`,
+  );
+}
+
+/** @throws UsageError when the flag is no address of the web, or has a user's name in it */
+export function addressFlag(name: string, given: string): URL {
+  const url = URL.parse(given);
+  if (url && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "") return url;
+  throw new UsageError(`--${name} is ${JSON.stringify(given)}; expected an address such as https://host`);
+}
+
+/** Aborts with the first signal, after which all is ended in order; a second one ends the process. */
+export function interruption(onFirst = () => {}): AbortSignal {
+  const controller = new AbortController();
+  const interrupt = () => {
+    if (controller.signal.aborted) process.exit(130);
+    onFirst();
+    controller.abort();
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupt);
+  whenOrphaned(interrupt);
+  return controller.signal;
 }
 
 /** Runs a script and returns its exit code: 0 after --help, 2 after a mistake in the command line. */

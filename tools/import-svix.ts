@@ -3,9 +3,9 @@
  * server into a deployment. Without `--apply` it only says what it would do. docs/from-svix.md has how to move.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { runScript } from "./flags.ts";
+import { interruption, runScript } from "./flags.ts";
 import { importSvix } from "./import-svix/import.ts";
-import { type ImportOptions, importOptionsFrom, readImportFlags } from "./import-svix/options.ts";
+import { importOptionsFrom, readImportFlags } from "./import-svix/options.ts";
 
 const HELP = `npm run import:svix -- --from URL --token TOKEN --to URL --key KEY [flags]    Copies a Svix server's configuration.
 
@@ -22,31 +22,18 @@ const HELP = `npm run import:svix -- --from URL --token TOKEN --to URL --key KEY
 It can be interrupted and run again: it goes on, and creates nothing twice.
 The exit code is 0 when all is well, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
 
-/** The first signal lets the requests end that are under way; a second one ends the process. */
-function interruption(): AbortSignal {
-  const controller = new AbortController();
-  const interrupt = () => {
-    if (controller.signal.aborted) process.exit(130);
-    controller.abort();
-  };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
-  return controller.signal;
-}
-
-let options: ImportOptions | undefined;
-const read = () => {
-  const flags = readImportFlags(process.argv.slice(2));
-  if (!flags.values.help) options = importOptionsFrom(flags, process.env);
-  return flags;
-};
-process.exitCode = await runScript(HELP, read, async () => {
-  if (options === undefined) return 2;
-  const signal = interruption();
-  const hands = {
-    fetch,
-    sleep: async (ms: number) => void (await sleep(ms, undefined, { signal }).catch(() => {})),
-    now: () => Date.now(),
-    random: () => Math.random(),
-  };
-  return importSvix(options, hands, signal, (line) => console.log(line));
-});
+process.exitCode = await runScript(
+  HELP,
+  () => readImportFlags(process.argv.slice(2)),
+  async (flags) => {
+    const options = importOptionsFrom(flags, process.env);
+    const signal = interruption();
+    const hands = {
+      fetch,
+      sleep: async (ms: number) => void (await sleep(ms, undefined, { signal }).catch(() => {})),
+      now: () => Date.now(),
+      random: () => Math.random(),
+    };
+    return importSvix(options, hands, signal, (line) => console.log(line));
+  },
+);

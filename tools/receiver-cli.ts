@@ -3,7 +3,8 @@
  * delivery, prints one line for it, and answers 200, or as its flags say; 401 to what it cannot verify.
  */
 import { randomBytes } from "node:crypto";
-import { type Flags, readFlags, runScript, UsageError } from "./flags.ts";
+import { isJsonObject, parsedJson } from "../src/core/json-value.ts";
+import { type Flags, numberFlag, readFlags, runScript, textFlag } from "./flags.ts";
 import { type Hit, type Reply, startReceiver } from "./receiver.ts";
 
 const HELP = `npm run receiver -- [flags]    An endpoint that verifies deliveries and prints them; Ctrl-C ends it.
@@ -20,22 +21,15 @@ const HELP = `npm run receiver -- [flags]    An endpoint that verifies deliverie
 const text = { type: "string" } as const;
 
 function read(): Flags {
-  return readFlags(process.argv.slice(2), {
-    port: text,
-    ip: text,
-    secret: text,
-    status: text,
-    "retry-after": text,
-    delay: text,
-    first: text,
-  });
+  const answers = { status: text, "retry-after": text, delay: text, first: text };
+  return readFlags(process.argv.slice(2), { port: text, ip: text, secret: text, ...answers });
 }
 
 async function receive({ values }: Flags): Promise<number> {
-  const given = values.secret ?? (process.env.WEBHOOK_SECRET || undefined);
-  const secret = typeof given === "string" ? given : `whsec_${randomBytes(32).toString("base64")}`;
-  const port = numberIn(values, "port", 0, 65_535) ?? 8_788;
-  const address = typeof values.ip === "string" ? values.ip : "127.0.0.1";
+  const given = textFlag(values, "secret") ?? (process.env.WEBHOOK_SECRET || undefined);
+  const secret = given ?? `whsec_${randomBytes(32).toString("base64")}`;
+  const port = numberFlag(values, "port", 0, 65_535) ?? 8_788;
+  const address = textFlag(values, "ip") ?? "127.0.0.1";
   const replyTo = repliesBy(values);
   const { url } = await startReceiver(
     (hit) => {
@@ -53,23 +47,14 @@ async function receive({ values }: Flags): Promise<number> {
 
 /** The answers that the flags ask for. */
 function repliesBy(values: Flags["values"]): () => Reply {
-  const retryAfter = numberIn(values, "retry-after", 0, 86_400);
+  const retryAfter = numberFlag(values, "retry-after", 0, 86_400);
   const reply: Reply = {
-    status: numberIn(values, "status", 200, 599) ?? 200,
-    afterMs: numberIn(values, "delay", 0, 600_000) ?? 0,
+    status: numberFlag(values, "status", 200, 599) ?? 200,
+    afterMs: numberFlag(values, "delay", 0, 600_000) ?? 0,
     ...(retryAfter !== undefined && { headers: { "retry-after": String(retryAfter) } }),
   };
-  let left = numberIn(values, "first", 0, Number.MAX_SAFE_INTEGER) ?? Number.POSITIVE_INFINITY;
+  let left = numberFlag(values, "first", 0, Number.MAX_SAFE_INTEGER) ?? Number.POSITIVE_INFINITY;
   return () => (left-- > 0 ? reply : { status: 200 });
-}
-
-/** @throws UsageError when the flag is not a whole number from `least` to `most` */
-function numberIn(values: Flags["values"], name: string, least: number, most: number): number | undefined {
-  const value = values[name];
-  if (value === undefined) return undefined;
-  const number = Number(value);
-  if (value !== "" && Number.isInteger(number) && number >= least && number <= most) return number;
-  throw new UsageError(`--${name} needs a whole number from ${least} to ${most}`);
 }
 
 function lineOf({ at, id, body, rejection }: Hit, { status, afterMs = 0 }: Reply): string {
@@ -81,12 +66,8 @@ function lineOf({ at, id, body, rejection }: Hit, { status, afterMs = 0 }: Reply
 
 /** The event's type, as the Standard Webhooks payload has it. */
 function typeIn(body: string): string | undefined {
-  try {
-    const { type } = JSON.parse(body);
-    return typeof type === "string" ? type : undefined;
-  } catch {
-    return undefined;
-  }
+  const json = parsedJson(body);
+  return isJsonObject(json) && typeof json.type === "string" ? json.type : undefined;
 }
 
 function createCommand(url: string, secret: string): string {

@@ -2,10 +2,9 @@
  * `npm run verify -- --url … --key …`: shows the owner of a deployment that it does what the README promises, through its
  * public API and with a receiver of its own, and leaves nothing behind. docs/verifying.md has what each check confirms.
  */
-import { runScript } from "./flags.ts";
-import { whenOrphaned } from "./process-groups.ts";
+import { interruption, runScript } from "./flags.ts";
 import { checks } from "./verify/checks.ts";
-import { readVerifyFlags, type VerifyOptions, verifyOptionsFrom } from "./verify/options.ts";
+import { readVerifyFlags, verifyOptionsFrom } from "./verify/options.ts";
 import { verify } from "./verify/verification.ts";
 
 const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a deployment does what it promises, in minutes.
@@ -29,33 +28,24 @@ The exit code is 0 when all is well, 1 when something is not, 2 after a mistake 
 
 const names = checks.map(({ name }) => name);
 
-/** The first signal interrupts the checks, so that everything is removed; a second one ends the process. */
-function interruption(): AbortSignal {
-  const controller = new AbortController();
-  const interrupt = () => {
-    if (controller.signal.aborted) process.exit(130);
-    console.error("Interrupted: removing what was made. Once more ends this at once, and leaves it behind.");
-    controller.abort();
-  };
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, interrupt);
-  whenOrphaned(interrupt);
-  return controller.signal;
-}
+const INTERRUPTED = "Interrupted: removing what was made. Once more ends this at once, and leaves it behind.";
 
 /** A reader that is gone, such as `head`, must not keep the rest from being removed. */
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
-let options: VerifyOptions | undefined;
-const read = () => {
-  const flags = readVerifyFlags(process.argv.slice(2));
-  if (!flags.values.help && !flags.values.list) options = verifyOptionsFrom(flags, process.env, names);
-  return flags;
-};
 process.exit(
-  await runScript(HELP, read, async () => {
-    if (options !== undefined) return verify(options, interruption(), (line) => console.log(line));
-    const width = Math.max(...names.map((name) => name.length));
-    for (const { name, expected } of checks) console.log(`${name.padEnd(width)}  ${expected}`);
-    return 0;
-  }),
+  await runScript(
+    HELP,
+    () => readVerifyFlags(process.argv.slice(2)),
+    async (flags) => {
+      if (!flags.values.list) {
+        const options = verifyOptionsFrom(flags, process.env, names);
+        const signal = interruption(() => console.error(INTERRUPTED));
+        return verify(options, signal, (line) => console.log(line));
+      }
+      const width = Math.max(...names.map((name) => name.length));
+      for (const { name, expected } of checks) console.log(`${name.padEnd(width)}  ${expected}`);
+      return 0;
+    },
+  ),
 );

@@ -10,7 +10,10 @@ export type CommandOption = Readonly<{
   short?: string;
   /** It may be given several times. */
   isList?: true;
+  isNumber?: true;
   choices?: readonly string[];
+  /** The field of the API, or the parameter of its query, that it gives. */
+  field?: string;
 }>;
 
 export type Command = Readonly<{
@@ -38,6 +41,8 @@ export type CommandCall = Readonly<{
   /** The values of an option that may be given several times; undefined without any. */
   list(name: string): readonly string[] | undefined;
   has(flag: string): boolean;
+  /** The values of the options that are given, by their fields of the API. @throws CommandLineError */
+  fields<T extends object>(): Partial<T>;
   /** The deployment of the profile. @throws NotSignedIn without one */
   connection(): Readonly<{ url: string; api: Breakwater }>;
 }>;
@@ -104,19 +109,26 @@ export function readCall(
       if (choices && !choices.includes(String(value)))
         throw new CommandLineError(`--${name} is ${value}; expected one of ${choices.join(", ")}`);
   const text = (name: string) => values[name] as string | undefined;
+  const number = (name: string) => {
+    const value = text(name);
+    if (value === undefined) return undefined;
+    if (!/^\d+(\.\d+)?$/.test(value)) throw new CommandLineError(`--${name} is ${value}; expected a number`);
+    return Number(value);
+  };
   return {
     args: positionals,
     arg: positionals[0] ?? "",
     text,
-    number(name) {
-      const value = text(name);
-      if (value === undefined) return undefined;
-      if (!/^\d+(\.\d+)?$/.test(value))
-        throw new CommandLineError(`--${name} is ${value}; expected a number`);
-      return Number(value);
-    },
+    number,
     list: (name) => values[name] as string[] | undefined,
     has: (flag) => values[flag] === true,
+    fields: <T extends object>() => {
+      const given = Object.entries(known).flatMap(([name, { field, isNumber }]) => {
+        const value = isNumber ? number(name) : values[name];
+        return field === undefined || value === undefined ? [] : [[field, value]];
+      });
+      return Object.fromEntries(given) as Partial<T>;
+    },
     connection,
   };
 }
@@ -127,6 +139,7 @@ const silent: Omit<CommandCall, "has"> = {
   text: () => undefined,
   number: () => undefined,
   list: () => undefined,
+  fields: () => ({}),
   connection: () => {
     throw new CommandLineError("Help needs no connection");
   },

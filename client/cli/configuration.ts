@@ -14,17 +14,18 @@ import {
   type NewApiKey,
   type NewDestination,
   type NewEventType,
-  ProblemError,
   type TenantChange,
 } from "../src/breakwater.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Named = Readonly<Record<string, Fields>>;
 
+type TenantPart = Readonly<{ settings?: Fields | undefined; destinations?: Named | undefined }>;
+
 export type Configuration = Readonly<{
-  event_types?: Named;
-  tenants?: Readonly<Record<string, Readonly<{ settings?: Fields; destinations?: Named }>>>;
-  keys?: Named;
+  event_types?: Named | undefined;
+  tenants?: Readonly<Record<string, TenantPart>>;
+  keys?: Named | undefined;
 }>;
 
 export type Path = readonly string[];
@@ -74,25 +75,19 @@ export function configurationIn(document: unknown): Configuration {
   const tenants = Object.entries(mapIn(sections.tenants, ["tenants"])).map(([name, value]) => {
     const path = ["tenants", name];
     const { settings, destinations } = sectionsIn(value, path, ["settings", "destinations"]);
-    return [
-      name,
-      {
-        ...(settings !== undefined && { settings: mapIn(settings, [...path, "settings"]) }),
-        ...(destinations !== undefined && { destinations: namedIn(destinations, [...path, "destinations"]) }),
-      },
-    ] as const;
+    const part = {
+      settings: settings === undefined ? undefined : mapIn(settings, [...path, "settings"]),
+      destinations: namedIn(destinations, [...path, "destinations"]),
+    };
+    for (const [uid, fields] of Object.entries(part.destinations ?? {}))
+      checkDestination([...path, "destinations", uid], fields);
+    return [name, part];
   });
-  const configuration = {
-    ...(sections.event_types !== undefined && {
-      event_types: namedIn(sections.event_types, ["event_types"]),
-    }),
+  return {
+    event_types: namedIn(sections.event_types, ["event_types"]),
     tenants: Object.fromEntries(tenants),
-    ...(sections.keys !== undefined && { keys: namedIn(sections.keys, ["keys"]) }),
+    keys: namedIn(sections.keys, ["keys"]),
   };
-  for (const [name, { destinations = {} }] of tenants)
-    for (const [uid, fields] of Object.entries(destinations))
-      checkDestination(["tenants", name, "destinations", uid], fields);
-  return configuration;
 }
 
 function sectionsIn(value: unknown, path: Path, known: readonly string[]): Record<string, unknown> {
@@ -106,7 +101,8 @@ function foreign(path: Path, known: readonly string[]): InvalidConfiguration {
   return new InvalidConfiguration(path, `is unknown; expected one of ${known.join(", ")}`);
 }
 
-function namedIn(value: unknown, path: Path): Named {
+function namedIn(value: unknown, path: Path): Named | undefined {
+  if (value === undefined) return undefined;
   const entries = Object.entries(mapIn(value, path));
   return Object.fromEntries(entries.map(([name, fields]) => [name, mapIn(fields, [...path, name])]));
 }
@@ -232,19 +228,15 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
   const steps: PlanStep[] = [];
   for (const [name, fields] of Object.entries(wanted)) {
     const params = { path: { name } };
-    const stored = await foundOf(() => api.GET("/v1/event-types/{name}", { params }));
+    const answer = await api.GET("/v1/event-types/{name}", { params });
+    const stored = answer.response.status === 404 ? undefined : dataOf(answer);
     const changes = changesIn(fields, stored ?? {});
     if (stored && changes.length === 0) continue;
     const { name: _, version, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
     const body = { ...before, ...fields } as NewEventType;
     steps.push({
-      ...{
-        action: stored ? "change" : "create",
-        kind: "event type",
-        name,
-        changes,
-        path: ["event_types", name],
-      },
+      ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
+      path: ["event_types", name],
       apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body })),
     });
   }
@@ -332,13 +324,9 @@ function changedDestination(
   const all = [...changes, ...hidden.map((field) => ({ field, from: "***", to: "***" }))];
   if (all.length === 0) return [];
   const blocked = changes.filter(({ field }) => field === "signature");
+  const step = { kind: "destination", name, path } as const;
   if (blocked.length > 0)
-    return [
-      {
-        ...{ action: "blocked", kind: "destination", name, changes: blocked, path },
-        apply: async () => undefined,
-      },
-    ];
+    return [{ action: "blocked", ...step, changes: blocked, apply: async () => undefined }];
   const patched = all
     .filter(({ field }) => !NOT_CHANGED.includes(field))
     .map(({ field }) => [field, fields[field]]);
@@ -347,7 +335,7 @@ function changedDestination(
   if (body.breaker) body.breaker = { ...stored.breaker, ...body.breaker };
   return [
     {
-      ...{ action: "change", kind: "destination", name, changes: all, path },
+      ...{ action: "change", ...step, changes: all },
       async apply() {
         if (patched.length > 0) dataOf(await api.PATCH("/v1/destinations/{id}", { params, body }));
         if (fields.status === "paused" && status !== "paused")
@@ -392,18 +380,6 @@ async function keySteps(api: Breakwater, wanted: Named): Promise<PlanStep[]> {
   });
 }
 
-type Result<T> = Readonly<{ data?: T; error?: unknown; response: Response }>;
-
-/** What there is; undefined after a 404. */
-async function foundOf<T>(get: () => Promise<Result<T>>): Promise<T | undefined> {
-  try {
-    return dataOf(await get());
-  } catch (error) {
-    if (error instanceof ProblemError && error.problem.status === 404) return undefined;
-    throw error;
-  }
-}
-
 // ── Comparison ──
 
 /** The fields of the document that differ from what the API shows. */
@@ -421,29 +397,23 @@ function changesIn(wanted: Fields, stored: object): Change[] {
 const SETS = ["event_types", "channels", "scopes"];
 
 function isSame(field: string, to: unknown, from: unknown): boolean {
-  if (field === "headers")
-    return (
-      textOf(
-        Object.keys(to ?? {})
-          .map(lowered)
-          .sort(),
-      ) ===
-      textOf(
-        Object.keys(from ?? {})
-          .map(lowered)
-          .sort(),
-      )
-    );
+  if (field === "headers") return inOrder(namesIn(to)) === inOrder(namesIn(from));
   if (field === "auth" || field === "breaker") return isPart(to, from);
   if (field === "url") return hrefOf(to) === hrefOf(from);
   if (field === "expires_at")
     return Date.parse(String(to)) === Date.parse(String(from)) || (to ?? null) === (from ?? null);
-  if (SETS.includes(field) && Array.isArray(to) && Array.isArray(from))
-    return textOf([...new Set(to)].sort()) === textOf([...new Set(from)].sort());
+  if (SETS.includes(field) && Array.isArray(to) && Array.isArray(from)) return inOrder(to) === inOrder(from);
   return textOf(to ?? null) === textOf(from ?? null);
 }
 
-const lowered = (name: string) => name.toLowerCase();
+function namesIn(headers: unknown): string[] {
+  return Object.keys(headers ?? {}).map((name) => name.toLowerCase());
+}
+
+/** The values of a set, as a text. */
+function inOrder(values: readonly unknown[]): string {
+  return textOf([...new Set(values)].sort());
+}
 
 function hrefOf(url: unknown): unknown {
   return typeof url === "string" && URL.canParse(url) ? new URL(url).href : url;

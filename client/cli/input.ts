@@ -1,6 +1,6 @@
 /** The input of commands besides their arguments: files, standard input, JSON. */
 import { readFileSync } from "node:fs";
-import { type CommandCall, CommandLineError } from "./command.ts";
+import { CommandLineError } from "./command.ts";
 
 /** The text of a file, or of standard input for `-`. @throws CommandLineError */
 export function readText(file: string): string {
@@ -33,9 +33,4 @@ export function present<T extends object>(fields: T): { [K in keyof T]?: NonNull
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: NonNullable<T[K]>;
   };
-}
-
-/** The values of these options, those that are given. */
-export function textsOf<N extends string>(call: CommandCall, names: readonly N[]): { [K in N]?: string } {
-  return present(Object.fromEntries(names.map((name) => [name, call.text(name)]))) as { [K in N]?: string };
 }

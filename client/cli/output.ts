@@ -1,5 +1,6 @@
 /** The output of commands: tables and fields for people, JSON for programs. Progress goes to standard error. */
-import type { CommandCall } from "./command.ts";
+import type { ListEntry, ListPath, ListQuery } from "../src/breakwater.ts";
+import { type Command, type CommandCall, type CommandOption, listOptions } from "./command.ts";
 
 export type Columns<T> = Readonly<Record<string, (entry: T) => unknown>>;
 
@@ -45,16 +46,37 @@ export function printTable<T>(call: CommandCall, entries: readonly T[], columns:
 const DEFAULT_LIMIT = 50;
 const MAX_PAGE = 100;
 
+/** A command that prints a list of the API. Its options are the list's filters. */
+export function listCommand<P extends ListPath>(
+  path: P,
+  about: Pick<Command, "name" | "summary" | "options">,
+  columns: Columns<ListEntry<P>>,
+): Command {
+  return {
+    ...about,
+    options: { ...about.options, ...listOptions },
+    run: (call) => printList(call, path, columns),
+  };
+}
+
+/** An option that leaves entries out. @param what is left: `events with this tag` */
+export function filter(field: string, what: string, value = field): CommandOption {
+  return { value, field, help: `Only ${what}` };
+}
+
 /** The entries of a list, up to `--limit`. */
-export async function printList<T>(
+async function printList<P extends ListPath>(
   call: CommandCall,
-  list: (page: Readonly<{ limit: string }>) => AsyncIterable<T>,
-  columns: Columns<T>,
+  path: P,
+  columns: Columns<ListEntry<P>>,
 ): Promise<undefined> {
   const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.number("limit") ?? DEFAULT_LIMIT);
-  const entries: T[] = [];
+  const limit = String(Math.max(1, Math.min(MAX_PAGE, most)));
+  // The API validates the filters: a newer one may know more values than this client.
+  const query = { ...call.fields(), limit } as ListQuery<P>;
+  const entries: ListEntry<P>[] = [];
   let isCut = false;
-  for await (const entry of list({ limit: String(Math.max(1, Math.min(MAX_PAGE, most))) })) {
+  for await (const entry of call.connection().api.list(path, query)) {
     isCut = entries.length >= most;
     if (isCut) break;
     entries.push(entry);

@@ -260,8 +260,7 @@ describe("the checks of a run", () => {
   const check = (name: string, more: Partial<Check> = {}): Check => ({
     name,
     expected: "",
-    runs: "alone",
-    usesReceiver: false,
+    runsAlone: true,
     run: async () => ({ ok: true, seen: "" }),
     ...more,
   });

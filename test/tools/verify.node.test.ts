@@ -260,9 +260,9 @@ skip  soak           skipped: not asked for
 });
 
 test("checks that run together do so only with their neighbours", () => {
-  const [a, b, c, d] = (["alone", "together", "together", "alone"] as const).map((runs) => ({ runs }));
-  const e = { runs: "together" } as const;
-  expect(groupsOf([a, b, c, d, e].flatMap((one) => one ?? []))).toEqual([[a], [b, c], [d], [e]]);
+  const [a, d] = [{ runsAlone: true }, { runsAlone: true }] as const;
+  const [b, c, e] = [{}, {}, {}];
+  expect(groupsOf([a, b, c, d, e])).toEqual([[a], [b, c], [d], [e]]);
 });
 
 test("every check has a row in the documentation, and every row is a check", () => {

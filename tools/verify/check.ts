@@ -1,7 +1,7 @@
 /** A check, and the tools that it has to work with. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { DeploymentUnderTest } from "./deployment.ts";
-import type { CheckResult } from "./judge.ts";
+import type { DeploymentUnderTest, VerifiedDestination } from "./deployment.ts";
+import { type CheckResult, wasSuccessful } from "./judge.ts";
 import type { VerifyOptions } from "./options.ts";
 import type { EndpointHit, Script } from "./protocol.ts";
 import { endpointNamed, type ReceiverEndpoint, type VerifyReceiver } from "./receiver.ts";
@@ -12,11 +12,11 @@ export type Check = Readonly<{
   name: string;
   /** The expectation, in words. */
   expected: string;
-  /** Whether others may run at the same time: those that measure time must have the deployment to themselves. */
-  runs: "alone" | "together";
-  usesReceiver: boolean;
+  /** No other runs at the same time: those that measure time must have the deployment to themselves. */
+  runsAlone?: true;
+  usesReceiver?: true;
   /** Shows that the receiver is reached: when it fails, no check that uses the receiver means anything. */
-  reachesReceiver?: boolean;
+  reachesReceiver?: true;
   run: (run: Run) => Promise<CheckResult | Skipped>;
 }>;
 
@@ -25,60 +25,72 @@ export class CheckInterrupted extends Error {}
 
 const POLL_MS = 500;
 
+type RunContext = Readonly<{
+  deployment: DeploymentUnderTest;
+  options: VerifyOptions;
+  /** Whether the deployment is a local stack. */
+  isLocal: boolean;
+  receiver: VerifyReceiver | undefined;
+  /** Random: it makes names the run's own. */
+  suffix: string;
+  signal: AbortSignal;
+  /** Prints a line of progress. */
+  note: (line: string) => void;
+}>;
+
+type DestinationSettings = Readonly<Partial<Script> & Record<string, unknown>>;
+
+/** An endpoint of the receiver, and the destination that leads to it. */
+export type CheckTarget = ReceiverEndpoint & VerifiedDestination;
+
 /** One run: the deployment, the receiver, and the waiting of the checks. */
 export class Run {
   readonly deployment: DeploymentUnderTest;
   readonly options: VerifyOptions;
-  /** Whether the deployment is a local stack. */
   readonly isLocal: boolean;
-  readonly #receiver: VerifyReceiver | undefined;
-  readonly #suffix: string;
-  readonly #signal: AbortSignal;
-  readonly #note: (line: string) => void;
+  readonly #context: RunContext;
 
-  constructor({
-    deployment,
-    options,
-    isLocal,
-    receiver,
-    suffix,
-    signal,
-    note,
-  }: Readonly<{
-    deployment: DeploymentUnderTest;
-    options: VerifyOptions;
-    isLocal: boolean;
-    receiver: VerifyReceiver | undefined;
-    /** Random: it makes names the run's own. */
-    suffix: string;
-    signal: AbortSignal;
-    /** Prints a line of progress. */
-    note: (line: string) => void;
-  }>) {
-    this.deployment = deployment;
-    this.options = options;
-    this.isLocal = isLocal;
-    this.#receiver = receiver;
-    this.#suffix = suffix;
-    this.#signal = signal;
-    this.#note = note;
+  constructor(context: RunContext) {
+    this.deployment = context.deployment;
+    this.options = context.options;
+    this.isLocal = context.isLocal;
+    this.#context = context;
   }
 
   /** A name or an idempotency key that no other run has. */
   own(name: string): string {
-    return `${name}-${this.#suffix}`;
+    return `${name}-${this.#context.suffix}`;
   }
 
   note(line: string): void {
-    this.#note(line);
+    this.#context.note(line);
   }
 
   /** An endpoint of the receiver that answers by the script. */
   async endpoint(name: string, script: Script): Promise<ReceiverEndpoint> {
-    if (this.#receiver === undefined) throw new Error(`The check of ${name} has no receiver`);
-    const endpoint = endpointNamed(this.#receiver, this.own(name));
+    const { receiver } = this.#context;
+    if (receiver === undefined) throw new Error(`The check of ${name} has no receiver`);
+    const endpoint = endpointNamed(receiver, this.own(name));
     await endpoint.setScript(script);
     return endpoint;
+  }
+
+  /**
+   * An endpoint, and a destination for it that takes the events of this name.
+   * @param settings the destination's, and the endpoint's script unless it answers 204 always
+   */
+  async target(
+    name: string,
+    { per = "request", replies = [{ status: 204 }], ...settings }: DestinationSettings = {},
+  ): Promise<CheckTarget> {
+    const endpoint = await this.endpoint(name, { per, replies });
+    return { ...endpoint, ...(await this.deployment.createDestination(name, endpoint.url, settings)) };
+  }
+
+  /** Posts so many events in one batch, which the name makes unrepeatable; returns their ids. */
+  async post({ type }: VerifiedDestination, count: number, name: string): Promise<readonly string[]> {
+    const data = Array.from({ length: count }, (_, n) => ({ n }));
+    return (await this.deployment.post(type, data, this.own(name))).map(({ id }) => id);
   }
 
   /** Polls until it is so or the time is over; returns whether it is. */
@@ -108,18 +120,18 @@ export class Run {
   /** @throws Interrupted when the run is */
   async wait(ms: number): Promise<void> {
     this.throwIfInterrupted();
-    await sleep(ms, undefined, { signal: this.#signal }).catch(() => this.throwIfInterrupted());
+    await sleep(ms, undefined, { signal: this.#context.signal }).catch(() => this.throwIfInterrupted());
   }
 
   throwIfInterrupted(): void {
-    if (this.#signal.aborted) throw new CheckInterrupted("interrupted");
+    if (this.#context.signal.aborted) throw new CheckInterrupted("interrupted");
   }
 }
 
 /** Whether so many distinct events have been answered with a success. */
 export function arrived(count: number): (hits: readonly EndpointHit[]) => boolean {
   return (hits) => {
-    const successes = hits.filter(({ status }) => status !== null && status >= 200 && status < 300);
+    const successes = hits.filter(({ status }) => wasSuccessful(status));
     return new Set(successes.map(({ event }) => event)).size >= count;
   };
 }

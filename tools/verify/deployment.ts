@@ -73,23 +73,18 @@ export class DeploymentUnderTest {
   }
 
   /** A request that may be repeated safely, until it succeeds; rejects with what was answered otherwise. */
-  async call<T>(
-    method: string,
-    path: string,
-    body?: unknown,
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<T> {
-    return (
-      await this.#repeated(method, path, body === undefined ? undefined : JSON.stringify(body), headers)
-    ).json as T;
+  async call<T>(...request: Parameters<DeploymentUnderTest["repeated"]>): Promise<T> {
+    return (await this.repeated(...request)).json as T;
   }
 
-  async #repeated(
+  /** The same with the whole answer. */
+  async repeated(
     method: string,
     path: string,
-    body: string | undefined,
-    headers: Readonly<Record<string, string>>,
+    content?: unknown,
+    headers: Readonly<Record<string, string>> = {},
   ): Promise<ApiAnswer> {
+    const body = content === undefined ? undefined : JSON.stringify(content);
     const until = Date.now() + REPEATED_MS;
     for (;;) {
       const answer = await this.request(method, path, body, headers).catch(errorMessage);
@@ -117,10 +112,9 @@ export class DeploymentUnderTest {
   /** Posts the events, each `data` an event of its own, in one batch. */
   async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedPost[]> {
     const events = data.map((one) => ({ type, tenant: this.tenant, data: one }));
+    type Accepted = Readonly<{ events: readonly AcceptedPost[] }>;
     const headers = { "idempotency-key": key };
-    return (
-      await this.call<{ events: readonly AcceptedPost[] }>("POST", "/v1/events/batch", { events }, headers)
-    ).events;
+    return (await this.call<Accepted>("POST", "/v1/events/batch", { events }, headers)).events;
   }
 
   /** Posts one event by itself, and says how long the answer took that accepted it. */
@@ -129,8 +123,8 @@ export class DeploymentUnderTest {
     data: unknown,
     key: string,
   ): Promise<Readonly<{ event: AcceptedPost; tookMs: number }>> {
-    const body = JSON.stringify({ type, tenant: this.tenant, data });
-    const { json, tookMs } = await this.#repeated("POST", "/v1/events", body, { "idempotency-key": key });
+    const body = { type, tenant: this.tenant, data };
+    const { json, tookMs } = await this.repeated("POST", "/v1/events", body, { "idempotency-key": key });
     return { event: json as AcceptedPost, tookMs };
   }
 

@@ -37,7 +37,7 @@ export type Arrivals = Readonly<{ arrived: number; lost: number; duplicates: num
 
 /** @param events ids of those that were accepted */
 export function arrivalsOf(events: readonly string[], hits: readonly EndpointHit[]): Arrivals {
-  const successes = hits.filter(({ status }) => status !== null && status >= 200 && status < 300);
+  const successes = hits.filter(({ status }) => wasSuccessful(status));
   const distinct = new Set(successes.map(({ event }) => event));
   const arrived = events.filter((event) => distinct.has(event)).length;
   return { arrived, lost: events.length - arrived, duplicates: successes.length - distinct.size };
@@ -115,7 +115,7 @@ const OPENING_TAKES_EFFECT_MS = 2_500;
 
 /** Attempts that failed while the circuit was open. */
 export function failedProbes(hits: readonly EndpointHit[], openedAt: number): readonly EndpointHit[] {
-  return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !isSuccess(status));
+  return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !wasSuccessful(status));
 }
 
 /** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
@@ -135,7 +135,7 @@ export function judgeProbes(
   };
 }
 
-function isSuccess(status: number | null): boolean {
+export function wasSuccessful(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 

@@ -1,5 +1,5 @@
 /** The command line of `npm run verify`. */
-import { type Flags, readFlags, UsageError } from "../flags.ts";
+import { addressFlag, type Flags, numberFlag, readFlags, textFlag, UsageError } from "../flags.ts";
 
 export type VerifyOptions = Readonly<{
   url: URL;
@@ -22,18 +22,11 @@ const failingAddresses = ["missing-name", "closed-port", "bad-certificate", "dea
 export type FailingAddress = (typeof failingAddresses)[number];
 
 const text = { type: "string" } as const;
-const flag = { type: "boolean" } as const;
 
 export function readVerifyFlags(args: readonly string[]): Flags {
   return readFlags(args, {
-    url: text,
-    key: text,
-    receiver: text,
-    "receiver-token": text,
-    only: text,
-    list: flag,
-    soak: text,
-    "soak-rate": text,
+    ...{ url: text, key: text, receiver: text, "receiver-token": text },
+    ...{ only: text, list: { type: "boolean" }, soak: text, "soak-rate": text },
     config: { type: "string", short: "c" },
     env: { type: "string", short: "e" },
     ...Object.fromEntries(failingAddresses.map((name) => [name, text])),
@@ -52,7 +45,7 @@ export function verifyOptionsFrom(
   environment: Environment,
   known: readonly string[],
 ): VerifyOptions {
-  const given = (name: string) => (typeof values[name] === "string" ? values[name] : undefined);
+  const given = (name: string) => textFlag(values, name);
   const url = given("url") ?? environment.BREAKWATER_URL;
   const key = given("key") ?? environment.BREAKWATER_KEY;
   if (!url)
@@ -63,37 +56,28 @@ export function verifyOptionsFrom(
     throw new UsageError("--receiver and --receiver-token need each other");
   const soak = given("soak");
   const soakMs = soak === undefined ? undefined : durationMs(soak);
-  const soakRate = rateIn(given("soak-rate") ?? "5");
+  const soakRate = numberFlag(values, "soak-rate", 1, 100) ?? 5;
   const soaked = ((soakMs ?? 0) / 1000) * soakRate;
   if (soaked > MOST_SOAKED)
     throw new UsageError(
       `--soak and --soak-rate are ${soaked} events; expected ${MOST_SOAKED} at most, because all are remembered`,
     );
   return {
-    url: new URL(addressIn("url", url).origin),
+    url: new URL(addressFlag("url", url).origin),
     key,
-    receiver:
-      receiver === undefined || token === undefined
-        ? undefined
-        : { url: addressIn("receiver", receiver).origin, token },
+    receiver: receiver && token ? { url: addressFlag("receiver", receiver).origin, token } : undefined,
     only: namesIn(given("only"), known),
     soakMs,
     soakRate,
     failing: Object.fromEntries(
       failingAddresses.flatMap((name) => {
         const address = given(name);
-        return address === undefined ? [] : [[name, addressIn(name, address).href]];
+        return address === undefined ? [] : [[name, addressFlag(name, address).href]];
       }),
     ),
     config: given("config") ?? "wrangler.toml",
     environment: given("env") ?? environment.CLOUDFLARE_ENV ?? "",
   };
-}
-
-function addressIn(name: string, given: string): URL {
-  const url = URL.parse(given);
-  if (url !== null && /^https?:$/.test(url.protocol)) return url;
-  throw new UsageError(`--${name} is ${JSON.stringify(given)}; expected an address such as https://host`);
 }
 
 function namesIn(given: string | undefined, known: readonly string[]): readonly string[] | undefined {
@@ -119,10 +103,4 @@ export function durationMs(given: string): number {
   throw new UsageError(
     `--soak is ${JSON.stringify(given)}; expected a duration such as 90s, 10m or 1h, 24h at most`,
   );
-}
-
-function rateIn(given: string): number {
-  const rate = Number(given);
-  if (given !== "" && Number.isInteger(rate) && rate >= 1 && rate <= 100) return rate;
-  throw new UsageError(`--soak-rate is ${JSON.stringify(given)}; expected a whole number from 1 to 100`);
 }

@@ -61,11 +61,13 @@ export async function runChecks(
 }
 
 /** Each check that runs alone by itself; those between two of them together. */
-export function groupsOf<T extends Pick<Check, "runs">>(checks: readonly T[]): readonly (readonly T[])[] {
+export function groupsOf<T extends Pick<Check, "runsAlone">>(
+  checks: readonly T[],
+): readonly (readonly T[])[] {
   const groups: T[][] = [];
   for (const check of checks) {
     const last = groups.at(-1);
-    if (check.runs === "together" && last?.[0]?.runs === "together") last.push(check);
+    if (last && !check.runsAlone && !last[0]?.runsAlone) last.push(check);
     else groups.push([check]);
   }
   return groups;

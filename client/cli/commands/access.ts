@@ -6,9 +6,9 @@ import {
   type NewPortalLink,
   ProblemError,
 } from "../../src/breakwater.ts";
-import { type Command, CommandLineError, listOptions } from "../command.ts";
-import { present, textsOf } from "../input.ts";
-import { print, printList, printObject, printTable, remark } from "../output.ts";
+import { type Command, CommandLineError } from "../command.ts";
+import { present } from "../input.ts";
+import { filter, listCommand, print, printObject, printTable, remark } from "../output.ts";
 import {
   checkedKey,
   originOf,
@@ -68,43 +68,35 @@ export const accessCommands: readonly Command[] = [
       return undefined;
     },
   },
-  {
-    name: "keys list",
-    summary: "List API keys",
-    options: { tenant: { value: "name", help: "Only keys of this tenant" }, ...listOptions },
-    async run(call) {
-      const { api } = call.connection();
-      const query = textsOf(call, ["tenant"]);
-      return printList(call, (page) => api.list("/v1/keys", { ...query, ...page }), {
-        id: ({ id }) => id,
-        name: ({ name }) => name,
-        tenant: ({ tenant }) => tenant,
-        scopes: ({ scopes }) => scopes.join(" "),
-        "last used": ({ last_used_at }) => last_used_at,
-        expires: ({ expires_at }) => expires_at,
-      });
+  listCommand(
+    "/v1/keys",
+    {
+      name: "keys list",
+      summary: "List API keys",
+      options: { tenant: filter("tenant", "keys of this tenant", "name") },
     },
-  },
+    {
+      id: ({ id }) => id,
+      name: ({ name }) => name,
+      tenant: ({ tenant }) => tenant,
+      scopes: ({ scopes }) => scopes.join(" "),
+      "last used": ({ last_used_at }) => last_used_at,
+      expires: ({ expires_at }) => expires_at,
+    },
+  ),
   {
     name: "keys create",
     args: "[name]",
     summary: "Create an API key, and show it once",
     options: {
-      scope: { value: "scope", isList: true, choices: SCOPES, help: "What it may do" },
-      tenant: { value: "name", help: "The only tenant that it can access" },
-      expires: { value: "time", help: "When it expires (ISO 8601)" },
+      scope: { value: "scope", field: "scopes", isList: true, choices: SCOPES, help: "What it may do" },
+      tenant: { value: "name", field: "tenant", help: "The only tenant that it can access" },
+      expires: { value: "time", field: "expires_at", help: "When it expires (ISO 8601)" },
     },
     async run(call) {
-      const scopes = call.list("scope");
+      const { scopes, ...fields } = call.fields<NewApiKey>();
       if (scopes === undefined) throw new CommandLineError("keys create needs --scope");
-      const body: NewApiKey = {
-        scopes: [...scopes] as NewApiKey["scopes"],
-        ...present({
-          name: call.args[0],
-          tenant: call.text("tenant"),
-          expires_at: call.text("expires"),
-        }),
-      };
+      const body: NewApiKey = { scopes, ...fields, ...present({ name: call.args[0] }) };
       return printObject(call, dataOf(await call.connection().api.POST("/v1/keys", { body })));
     },
   },
@@ -124,19 +116,18 @@ export const accessCommands: readonly Command[] = [
     args: "<tenant>",
     summary: "Make a link that opens a tenant's portal once",
     options: {
-      "expires-in": { value: "seconds", help: "How long it can be opened; an hour by default" },
-      "read-only": { help: "The visitor can change nothing" },
-      language: { value: "language", choices: ["en", "de"], help: "The language of the pages" },
+      "expires-in": {
+        ...{ value: "seconds", field: "expires_in_s", isNumber: true },
+        help: "How long it can be opened; an hour by default",
+      },
+      "read-only": { field: "read_only", help: "The visitor can change nothing" },
+      language: {
+        ...{ value: "language", field: "language", choices: ["en", "de"] },
+        help: "The language of the pages",
+      },
     },
     async run(call) {
-      const body: NewPortalLink = {
-        tenant: call.arg,
-        ...present({
-          expires_in_s: call.number("expires-in"),
-          read_only: call.has("read-only") || undefined,
-          language: call.text("language") as NewPortalLink["language"],
-        }),
-      };
+      const body = { tenant: call.arg, ...call.fields<NewPortalLink>() };
       const link = dataOf(await call.connection().api.POST("/v1/portal-links", { body }));
       if (call.has("json")) printObject(call, link);
       else print(link.url);

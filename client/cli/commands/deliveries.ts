@@ -1,18 +1,13 @@
 import { deliveryText, remedyAnchor } from "../../../src/pages/ui/status-text.ts";
-import {
-  type Breakwater,
-  type Delivery,
-  dataOf,
-  type ListQuery,
-  ProblemError,
-} from "../../src/breakwater.ts";
-import { type Command, type CommandCall, listOptions } from "../command.ts";
+import { type Breakwater, type Delivery, dataOf, ProblemError } from "../../src/breakwater.ts";
+import type { Command, CommandCall } from "../command.ts";
 import { exitCodeOf } from "../failure.ts";
-import { present, textsOf } from "../input.ts";
+import { present } from "../input.ts";
 import {
   type Columns,
+  filter,
+  listCommand,
   print,
-  printList,
   printObject,
   printTable,
   progress,
@@ -30,32 +25,28 @@ export const deliveryColumns: Columns<Delivery> = {
   next: ({ next_attempt_at, waiting_until }) => next_attempt_at ?? waiting_until,
 };
 
+const onlyTo = filter("destination_id", "deliveries to this destination", "id");
+
 export const deliveryCommands: readonly Command[] = [
-  {
-    name: "deliveries list",
-    summary: "List deliveries, the newest first",
-    options: {
-      destination: { value: "id", help: "Only deliveries to this destination" },
-      state: { value: "state", choices: STATES, help: "Only deliveries in this state" },
-      reason: { value: "reason", help: "Only deliveries with this reason, such as circuit_open or http_503" },
-      status: { value: "status", help: "Only deliveries whose last response had this status" },
-      tenant: { value: "name", help: "Only deliveries of this tenant" },
-      type: { value: "type", help: "Only deliveries of events of this type" },
-      tag: { value: "tag", help: "Only deliveries of events with this tag" },
-      since: { value: "time", help: "Only deliveries of events that were accepted at this time or later" },
-      until: { value: "time", help: "Only deliveries of events that were accepted before this time" },
-      ...listOptions,
+  listCommand(
+    "/v1/deliveries",
+    {
+      name: "deliveries list",
+      summary: "List deliveries, the newest first",
+      options: {
+        destination: onlyTo,
+        state: { ...filter("state", "deliveries in this state"), choices: STATES },
+        reason: filter("reason", "deliveries with this reason, such as circuit_open or http_503"),
+        status: filter("status", "deliveries whose last response had this status"),
+        tenant: filter("tenant", "deliveries of this tenant", "name"),
+        type: filter("type", "deliveries of events of this type"),
+        tag: filter("tag", "deliveries of events with this tag"),
+        since: filter("since", "deliveries of events that were accepted at this time or later", "time"),
+        until: filter("until", "deliveries of events that were accepted before this time", "time"),
+      },
     },
-    async run(call) {
-      const { api } = call.connection();
-      // The API validates the values: a newer one may know more reasons than this client.
-      const query = {
-        ...textsOf(call, ["state", "reason", "status", "tenant", "type", "tag", "since", "until"]),
-        ...present({ destination_id: call.text("destination") }),
-      } as ListQuery<"/v1/deliveries">;
-      return printList(call, (page) => api.list("/v1/deliveries", { ...query, ...page }), deliveryColumns);
-    },
-  },
+    deliveryColumns,
+  ),
   {
     name: "deliveries why",
     args: "<id>",
@@ -67,27 +58,21 @@ export const deliveryCommands: readonly Command[] = [
     name: "deliveries retry",
     args: "<id>...",
     summary: "Send deliveries again",
-    run: (call) => retry(call, call.args),
+    run: retry,
   },
   {
     name: "deliveries cancel",
     args: "<id>...",
     summary: "Give deliveries up",
-    async run(call) {
-      const { api } = call.connection();
-      return each(call, call.args, async (id) => {
-        const path = { id };
-        return dataOf(await api.POST("/v1/deliveries/{id}/cancel", { params: { path } }));
-      });
-    },
+    run: cancel,
   },
   {
     name: "tail",
     summary: "Print deliveries as they come, and what becomes of them, until you stop it",
     options: {
-      destination: { value: "id", help: "Only deliveries to this destination" },
-      tenant: { value: "name", help: "Only deliveries of this tenant" },
-      type: { value: "type", help: "Only deliveries of events of this type" },
+      destination: onlyTo,
+      tenant: filter("tenant", "deliveries of this tenant", "name"),
+      type: filter("type", "deliveries of events of this type"),
       limit: { value: "n", help: "End after n lines" },
     },
     run: tail,
@@ -161,7 +146,8 @@ async function acceptedAt(api: Breakwater, { state, event_id }: Delivery): Promi
 /** The API takes so many ids at once. */
 const IDS_AT_ONCE = 100;
 
-async function retry(call: CommandCall, ids: readonly string[]): Promise<number | undefined> {
+async function retry(call: CommandCall): Promise<number | undefined> {
+  const ids = call.args;
   const { api } = call.connection();
   let code: number | undefined;
   for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
@@ -183,17 +169,14 @@ async function retry(call: CommandCall, ids: readonly string[]): Promise<number 
   return code;
 }
 
-/** Does the same with each delivery. A refusal is printed, and the others are still done. */
-async function each(
-  call: CommandCall,
-  ids: readonly string[],
-  change: (id: string) => Promise<Delivery>,
-): Promise<number | undefined> {
+/** A refusal is printed, and the other deliveries are still cancelled. */
+async function cancel(call: CommandCall): Promise<number | undefined> {
+  const { api } = call.connection();
   const done: Delivery[] = [];
   let code: number | undefined;
-  for (const id of ids) {
+  for (const id of call.args) {
     try {
-      done.push(await change(id));
+      done.push(dataOf(await api.POST("/v1/deliveries/{id}/cancel", { params: { path: { id } } })));
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error;
       remark(`${id}: ${error.message}`);
@@ -207,10 +190,7 @@ async function each(
 /** The server ends a stream after a minute; the next one continues behind the last event. */
 async function tail(call: CommandCall): Promise<undefined> {
   const { api } = call.connection();
-  const query = {
-    ...textsOf(call, ["tenant", "type"]),
-    ...present({ destination_id: call.text("destination") }),
-  };
+  const query = call.fields();
   let left = call.number("limit") ?? Number.POSITIVE_INFINITY;
   for (let last: string | undefined; ; ) {
     const headers = last === undefined ? {} : { "last-event-id": last };

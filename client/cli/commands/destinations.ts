@@ -1,19 +1,7 @@
-import {
-  type Destination,
-  type DestinationChange,
-  dataOf,
-  type NewDestination,
-} from "../../src/breakwater.ts";
-import {
-  type Command,
-  type CommandCall,
-  CommandLineError,
-  type CommandOption,
-  EXIT,
-  listOptions,
-} from "../command.ts";
-import { present, readObject, textsOf } from "../input.ts";
-import { print, printList, printObject, printTable, remark } from "../output.ts";
+import { type DestinationChange, dataOf, type NewDestination } from "../../src/breakwater.ts";
+import { type Command, type CommandCall, CommandLineError, type CommandOption, EXIT } from "../command.ts";
+import { readObject } from "../input.ts";
+import { filter, listCommand, print, printObject, printTable, remark } from "../output.ts";
 
 /** Fields that have an option of their own; --file has all of them. */
 const fieldOptions: Readonly<Record<string, CommandOption>> = {
@@ -21,52 +9,43 @@ const fieldOptions: Readonly<Record<string, CommandOption>> = {
     value: "file",
     help: "A JSON file with fields of the API; - is standard input. Secrets belong here",
   },
-  url: { value: "url", help: "The endpoint" },
-  uid: { value: "name", help: "Your own name for it" },
-  description: { value: "text", help: "What it is for" },
-  "event-type": { value: "type", isList: true, help: "A type of events that it takes; all without any" },
-  channel: { value: "channel", isList: true, help: "A channel of events that it takes" },
-  rate: { value: "n", help: "Attempts per second" },
-  concurrency: { value: "n", help: "Attempts in flight at once" },
-  timeout: { value: "ms", help: "How long one attempt may take" },
+  url: { value: "url", field: "url", help: "The endpoint" },
+  uid: { value: "name", field: "uid", help: "Your own name for it" },
+  description: { value: "text", field: "description", help: "What it is for" },
+  "event-type": {
+    ...{ value: "type", field: "event_types", isList: true },
+    help: "A type of events that it takes; all without any",
+  },
+  channel: { value: "channel", field: "channels", isList: true, help: "A channel of events that it takes" },
+  rate: { value: "n", field: "rate_per_second", isNumber: true, help: "Attempts per second" },
+  concurrency: { value: "n", field: "max_concurrency", isNumber: true, help: "Attempts in flight at once" },
+  timeout: { value: "ms", field: "timeout_ms", isNumber: true, help: "How long one attempt may take" },
 };
 
-function fieldsOf(call: CommandCall): Record<string, unknown> {
+/** The fields of the file, and over them those of the options. */
+function bodyOf(call: CommandCall): Record<string, unknown> {
   const file = call.text("file");
-  return {
-    ...(file !== undefined && readObject(file)),
-    ...present({
-      url: call.text("url"),
-      uid: call.text("uid"),
-      description: call.text("description"),
-      event_types: call.list("event-type"),
-      channels: call.list("channel"),
-      rate_per_second: call.number("rate"),
-      max_concurrency: call.number("concurrency"),
-      timeout_ms: call.number("timeout"),
-    }),
-  };
+  return { ...(file !== undefined && readObject(file)), ...call.fields() };
 }
 
 const byId = (call: CommandCall) => ({ params: { path: { id: call.arg } } });
 
 export const destinationCommands: readonly Command[] = [
-  {
-    name: "destinations list",
-    summary: "List destinations",
-    options: { tenant: { value: "name", help: "Only destinations of this tenant" }, ...listOptions },
-    async run(call) {
-      const { api } = call.connection();
-      const query = textsOf(call, ["tenant"]);
-      return printList<Destination>(call, (page) => api.list("/v1/destinations", { ...query, ...page }), {
-        id: ({ id }) => id,
-        tenant: ({ tenant }) => tenant,
-        uid: ({ uid }) => uid,
-        status: ({ status, status_reason }) => (status === "active" ? status : `${status}: ${status_reason}`),
-        target: ({ kind, url, binding, queue_id }) => url ?? `${kind}:${binding ?? queue_id}`,
-      });
+  listCommand(
+    "/v1/destinations",
+    {
+      name: "destinations list",
+      summary: "List destinations",
+      options: { tenant: filter("tenant", "destinations of this tenant", "name") },
     },
-  },
+    {
+      id: ({ id }) => id,
+      tenant: ({ tenant }) => tenant,
+      uid: ({ uid }) => uid,
+      status: ({ status, status_reason }) => (status === "active" ? status : `${status}: ${status_reason}`),
+      target: ({ kind, url, binding, queue_id }) => url ?? `${kind}:${binding ?? queue_id}`,
+    },
+  ),
   {
     name: "destinations get",
     args: "<id>",
@@ -83,11 +62,13 @@ export const destinationCommands: readonly Command[] = [
   {
     name: "destinations create",
     summary: "Create a destination, and show its signing secret once",
-    options: { tenant: { value: "name", help: "Whose destination it is" }, ...fieldOptions },
+    options: {
+      tenant: { value: "name", field: "tenant", help: "Whose destination it is" },
+      ...fieldOptions,
+    },
     async run(call) {
-      const { api } = call.connection();
-      const body = { ...fieldsOf(call), ...present({ tenant: call.text("tenant") }) } as NewDestination;
-      return printObject(call, dataOf(await api.POST("/v1/destinations", { body })));
+      const body = bodyOf(call) as NewDestination;
+      return printObject(call, dataOf(await call.connection().api.POST("/v1/destinations", { body })));
     },
   },
   {
@@ -96,7 +77,7 @@ export const destinationCommands: readonly Command[] = [
     summary: "Change fields of a destination; null in --file restores a default",
     options: fieldOptions,
     async run(call) {
-      const body = fieldsOf(call) as DestinationChange;
+      const body = bodyOf(call) as DestinationChange;
       if (Object.keys(body).length === 0)
         throw new CommandLineError("destinations update needs a field to change");
       const { api } = call.connection();
@@ -120,10 +101,12 @@ export const destinationCommands: readonly Command[] = [
     args: "<id>",
     summary: "Send a test event, and show what the receiver answers",
     details: "Exits with 8 if the receiver does not answer with a status of 200 to 299.",
-    options: { type: { value: "type", help: "A type of the catalogue, whose example is sent" } },
+    options: {
+      type: { value: "type", field: "type", help: "A type of the catalogue, whose example is sent" },
+    },
     async run(call) {
       const { api } = call.connection();
-      const body = present({ type: call.text("type") });
+      const body = call.fields();
       const report = dataOf(await api.POST("/v1/destinations/{id}/test", { ...byId(call), body }));
       printObject(call, report);
       const { status = 0 } = report;
@@ -167,7 +150,10 @@ export const destinationCommands: readonly Command[] = [
     summary: "Replace the signing secret, and show the new one once",
     details: "The replaced secret signs too until the overlap ends, so that receivers can change in between.",
     options: {
-      overlap: { value: "seconds", help: "How long both sign; a day by default" },
+      overlap: {
+        ...{ value: "seconds", field: "overlap_s", isNumber: true },
+        help: "How long both sign; a day by default",
+      },
       file: {
         value: "file",
         help: 'A JSON file with the new secret, {"secret": "whsec_…"}; - is standard input',
@@ -175,14 +161,9 @@ export const destinationCommands: readonly Command[] = [
     },
     async run(call) {
       const { api } = call.connection();
-      const file = call.text("file");
       const { secret_version } = dataOf(await api.GET("/v1/destinations/{id}", byId(call)));
       // With the version, a request that is repeated by whoever is between does not rotate twice.
-      const body = {
-        ...(file !== undefined && readObject(file)),
-        ...present({ overlap_s: call.number("overlap") }),
-        secret_version,
-      };
+      const body = { ...bodyOf(call), secret_version };
       const rotated = dataOf(await api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call), body }));
       if (!call.has("json")) remark("Give the secret to the receiver: it is not shown again.");
       return printObject(call, rotated);

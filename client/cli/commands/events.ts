@@ -1,8 +1,8 @@
 import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
-import { type Command, type CommandCall, CommandLineError, listOptions } from "../command.ts";
-import { jsonFrom, present, readText, textsOf } from "../input.ts";
-import { print, printList, printObject, progress, remark, tableOf } from "../output.ts";
+import { type Command, type CommandCall, CommandLineError } from "../command.ts";
+import { jsonFrom, readText } from "../input.ts";
+import { filter, listCommand, print, printObject, progress, remark, tableOf } from "../output.ts";
 import { deliveryColumns } from "./deliveries.ts";
 
 /** Within the API's 1,000 events and 1 MB of a batch; an event has 256 KB at most. */
@@ -20,12 +20,22 @@ export const eventCommands: readonly Command[] = [
       data: { value: "json", help: "The data" },
       file: { value: "file", help: "A file with the data; - is standard input, the default" },
       lines: { value: "file", help: "A file of events, one on each line; - is standard input" },
-      tenant: { value: "name", help: "Whose event it is" },
-      "deliver-at": { value: "time", help: "Deliver it not before this time (ISO 8601)" },
-      ttl: { value: "seconds", help: "Give its deliveries up after so many seconds" },
-      tag: { value: "tag", isList: true, help: "A name to list and replay its deliveries by" },
-      channel: { value: "channel", isList: true, help: "A channel of it" },
-      destination: { value: "id", isList: true, help: "Only this destination gets it" },
+      tenant: { value: "name", field: "tenant", help: "Whose event it is" },
+      "deliver-at": {
+        value: "time",
+        field: "deliver_at",
+        help: "Deliver it not before this time (ISO 8601)",
+      },
+      ttl: {
+        ...{ value: "seconds", field: "ttl", isNumber: true },
+        help: "Give its deliveries up after so many seconds",
+      },
+      tag: { value: "tag", field: "tags", isList: true, help: "A name to list and replay its deliveries by" },
+      channel: { value: "channel", field: "channels", isList: true, help: "A channel of it" },
+      destination: {
+        ...{ value: "id", field: "destination_ids", isList: true },
+        help: "Only this destination gets it",
+      },
       "idempotency-key": { value: "key", help: "Repeated with the same key, the event is stored once" },
     },
     async run(call) {
@@ -63,52 +73,34 @@ export const eventCommands: readonly Command[] = [
       return undefined;
     },
   },
-  {
-    name: "events list",
-    summary: "List events, the newest first",
-    options: {
-      tenant: { value: "name", help: "Only events of this tenant" },
-      type: { value: "type", help: "Only events of this type, or of types with a prefix: order.*" },
-      tag: { value: "tag", help: "Only events with this tag" },
-      since: { value: "time", help: "Only events that were accepted at this time or later (ISO 8601)" },
-      until: { value: "time", help: "Only events that were accepted before this time" },
-      ...listOptions,
+  listCommand(
+    "/v1/events",
+    {
+      name: "events list",
+      summary: "List events, the newest first",
+      options: {
+        tenant: filter("tenant", "events of this tenant", "name"),
+        type: filter("type", "events of this type, or of types with a prefix: order.*"),
+        tag: filter("tag", "events with this tag"),
+        since: filter("since", "events that were accepted at this time or later (ISO 8601)", "time"),
+        until: filter("until", "events that were accepted before this time", "time"),
+      },
     },
-    async run(call) {
-      const { api } = call.connection();
-      const query = textsOf(call, ["tenant", "type", "tag", "since", "until"]);
-      return printList(call, (page) => api.list("/v1/events", { ...query, ...page }), {
-        id: ({ id }) => id,
-        time: ({ timestamp }) => timestamp,
-        tenant: ({ tenant }) => tenant,
-        type: ({ type }) => type,
-        tags: ({ tags }) => tags?.join(" "),
-      });
+    {
+      id: ({ id }) => id,
+      time: ({ timestamp }) => timestamp,
+      tenant: ({ tenant }) => tenant,
+      type: ({ type }) => type,
+      tags: ({ tags }) => tags?.join(" "),
     },
-  },
+  ),
 ];
 
 function eventOf(call: CommandCall): NewEvent {
   const given = call.text("data");
   const file = call.text("file") ?? "-";
-  const ttl = call.number("ttl");
-  return {
-    type: call.arg,
-    data: given === undefined ? jsonFrom(readText(file), "The data") : jsonFrom(given, "--data"),
-    ...present({
-      tenant: call.text("tenant"),
-      deliver_at: call.text("deliver-at"),
-      ttl,
-      tags: listOf(call, "tag"),
-      channels: listOf(call, "channel"),
-      destination_ids: listOf(call, "destination"),
-    }),
-  };
-}
-
-function listOf(call: CommandCall, name: string): string[] | undefined {
-  const values = call.list(name);
-  return values && [...values];
+  const data = given === undefined ? jsonFrom(readText(file), "The data") : jsonFrom(given, "--data");
+  return { type: call.arg, data, ...call.fields<NewEvent>() };
 }
 
 /** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */

@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PolledEvent } from "../../src/api.ts";
+import type { NewDestination, PolledEvent } from "../../src/api.ts";
 import { type Breakwater, dataOf, ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError } from "../command.ts";
 import { present } from "../input.ts";
-import { print, remark } from "../output.ts";
+import { filter, print, remark } from "../output.ts";
 
 export const listenCommand: Command = {
   name: "listen",
@@ -16,11 +16,10 @@ export const listenCommand: Command = {
     "since. An event that the server does not answer comes again; whatever it answers is shown, and counts.",
   options: {
     types: {
-      value: "type",
+      ...filter("event_types", "events of this type, or of types with a prefix: order.*", "type"),
       isList: true,
-      help: "Only events of this type, or of types with a prefix: order.*",
     },
-    tenant: { value: "name", help: "Whose events; `default` otherwise" },
+    tenant: { value: "name", field: "tenant", help: "Whose events; `default` otherwise" },
     destination: { value: "id", help: "Fetch from this polled destination, which stays" },
     since: { value: "time", help: "Begin with the events that were accepted since this time (ISO 8601)" },
     replay: { value: "id", help: "Begin with this event" },
@@ -73,14 +72,12 @@ function targetOf(given: string): string {
 
 /** The destination that an earlier run with the same arguments has left, or a new one. */
 async function destinationFor(call: CommandCall, api: Breakwater, target: string) {
-  const types = call.list("types");
-  const tenant = call.text("tenant");
+  const fields = call.fields<NewDestination>();
+  const { event_types: types, tenant } = fields;
   const about = [hostname(), target, ...(types ?? [])].join(" ");
   const uid = `listen-${await digestOf(about)}`;
   const body = { kind: "poll", uid, description: `breakwater listen: ${about}`.slice(0, 200) } as const;
-  const created = await api.POST("/v1/destinations", {
-    body: { ...body, ...present({ tenant, event_types: types && [...types] }) },
-  });
+  const created = await api.POST("/v1/destinations", { body: { ...body, ...fields } });
   if (created.response.status !== 409) return dataOf(created);
   for await (const one of api.list("/v1/destinations", present({ tenant })))
     if (one.uid === uid) return { id: one.id, secret: undefined };

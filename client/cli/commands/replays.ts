@@ -1,7 +1,6 @@
 import { type Breakwater, dataOf, type NewReplay, type Replay } from "../../src/breakwater.ts";
-import { type Command, type CommandCall, CommandLineError, listOptions } from "../command.ts";
-import { present } from "../input.ts";
-import { printList, printObject, progress } from "../output.ts";
+import { type Command, CommandLineError } from "../command.ts";
+import { filter, listCommand, printObject, progress } from "../output.ts";
 
 export const replayCommands: readonly Command[] = [
   {
@@ -10,69 +9,54 @@ export const replayCommands: readonly Command[] = [
     summary: "Send past deliveries of a destination again",
     options: {
       since: {
-        value: "time",
+        ...{ value: "time", field: "since" },
         help: "Of events that were accepted at this time or later (ISO 8601); required",
       },
-      until: { value: "time", help: "Of events that were accepted before this time; now by default" },
+      until: {
+        ...{ value: "time", field: "until" },
+        help: "Of events that were accepted before this time; now by default",
+      },
       include: {
-        value: "which",
-        choices: ["dead", "delivered", "missing"],
+        ...{ value: "which", field: "include", choices: ["dead", "delivered", "missing"] },
         help: "Those that were given up (the default), that were delivered, or that the destination never had",
       },
-      "event-type": { value: "type", isList: true, help: "Only events of this type" },
-      tag: { value: "tag", help: "Only events with this tag" },
-      rate: { value: "n", help: "Deliveries per minute at first" },
+      "event-type": { ...filter("event_types", "events of this type", "type"), isList: true },
+      tag: filter("tag", "events with this tag"),
+      rate: { value: "n", field: "rate_per_minute", isNumber: true, help: "Deliveries per minute at first" },
       wait: { help: "Wait until it has ended, and show how far it is" },
     },
     async run(call) {
-      const since = call.text("since");
+      const { since, until = new Date().toISOString(), ...fields } = call.fields<NewReplay>();
       if (since === undefined) throw new CommandLineError("replays create needs --since");
       const { api } = call.connection();
-      const types = call.list("event-type");
-      const body: NewReplay = {
-        destination_id: call.arg,
-        since,
-        until: call.text("until") ?? new Date().toISOString(),
-        ...present({
-          include: call.text("include") as NewReplay["include"],
-          event_types: types && [...types],
-          tag: call.text("tag"),
-          rate_per_minute: call.number("rate"),
-        }),
-      };
+      const body: NewReplay = { ...fields, destination_id: call.arg, since, until };
       const replay = dataOf(await api.POST("/v1/replays", { body }));
       return printObject(call, call.has("wait") ? await ended(api, replay) : replay);
     },
   },
-  {
-    name: "replays list",
-    summary: "List replays, the newest first",
-    options: {
-      destination: { value: "id", help: "Only replays of this destination" },
-      state: {
-        value: "state",
-        choices: ["running", "paused", "completed", "cancelled"],
-        help: "Only in this state",
+  listCommand(
+    "/v1/replays",
+    {
+      name: "replays list",
+      summary: "List replays, the newest first",
+      options: {
+        destination: filter("destination_id", "replays of this destination", "id"),
+        state: {
+          ...filter("state", "in this state"),
+          choices: ["running", "paused", "completed", "cancelled"],
+        },
       },
-      ...listOptions,
     },
-    async run(call) {
-      const { api } = call.connection();
-      const query = present({
-        destination_id: call.text("destination"),
-        state: call.text("state") as Replay["state"] | undefined,
-      });
-      return printList(call, (page) => api.list("/v1/replays", { ...query, ...page }), {
-        id: ({ id }) => id,
-        destination: ({ destination_id }) => destination_id,
-        include: ({ include }) => include,
-        state: ({ state, reason }) => (reason ? `${state}: ${reason}` : state),
-        requeued: ({ requeued, total }) => `${requeued} of ${total ?? "?"}`,
-        delivered: ({ delivered }) => delivered,
-        failed: ({ failed }) => failed,
-      });
+    {
+      id: ({ id }) => id,
+      destination: ({ destination_id }) => destination_id,
+      include: ({ include }) => include,
+      state: ({ state, reason }) => (reason ? `${state}: ${reason}` : state),
+      requeued: ({ requeued, total }) => `${requeued} of ${total ?? "?"}`,
+      delivered: ({ delivered }) => delivered,
+      failed: ({ failed }) => failed,
     },
-  },
+  ),
   {
     name: "replays get",
     args: "<id>",
@@ -88,7 +72,7 @@ export const replayCommands: readonly Command[] = [
     name: "replays stop",
     args: "<id>",
     summary: "Stop a replay; what it has requeued is still delivered",
-    async run(call: CommandCall) {
+    async run(call) {
       const { api } = call.connection();
       const path = { id: call.arg };
       return printObject(call, dataOf(await api.POST("/v1/replays/{id}/cancel", { params: { path } })));

@@ -1,6 +1,6 @@
 /** The tools that change something. Each is in the audit trail as an agent's. */
 import { z } from "@hono/zod-openapi";
-import { conflict, mapOk, ok } from "../../core/result.ts";
+import { conflict, mapOk } from "../../core/result.ts";
 import { repairDeliveries, retryDeliveries } from "../../features/deliveries/repairs.ts";
 import { destinationChange, destinationDraft, destinationView } from "../../features/destinations/schema.ts";
 import { rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
@@ -36,184 +36,169 @@ function statusShown({ id, tenant, statusReason, ...row }: Destination, call: Ag
   return { id, tenant, status, status_reason: statusReason, page: pageAt(call, "destinations", id) };
 }
 
-const retryTool = changingTool({
-  name: "retry_deliveries",
-  title: "Send deliveries again",
-  description:
-    "Sends deliveries that have ended once more, with as many attempts as new ones. Each is sent or refused by itself. " +
-    "Repair the receiver first.",
-  permission: retryDeliveries.permission,
-  input: deliveryIdsInput,
-  run: async (call, { delivery_ids }) => {
-    const retried = await retryDeliveries(call, delivery_ids);
-    if (retried.kind !== "ok") return retried;
-    const results = retried.value.map(({ id, result }) =>
-      result.kind === "ok"
-        ? { id, state: result.value.state, reason: result.value.reason }
-        : { id, refused: result.detail },
-    );
-    return ok({ results });
-  },
-});
-
-const cancelTool = changingTool({
-  name: "cancel_deliveries",
-  title: "Cancel deliveries",
-  description:
-    "Ends deliveries that are queued, waiting or to be retried: they are not sent. They can be sent again later.",
-  permission: repairDeliveries.permission,
-  isDestructive: true,
-  isIdempotent: true,
-  input: deliveryIdsInput,
-  run: async (call, { delivery_ids: ids }) => {
-    const done = await repairDeliveries(call, { action: "cancel", chosen: { kind: "selected", ids } });
-    if (done.kind !== "ok") return done;
-    const { done: cancelled, skipped } = done.value;
-    return ok({ cancelled, skipped });
-  },
-});
-
-const replayTool = changingTool({
-  name: "start_replay",
-  title: "Start a replay",
-  description:
-    "Sends the dead, delivered or missing deliveries of a destination in a period once more, at a rate that adapts to its " +
-    "receiver. get_replay says how far it is.",
-  permission: startReplay.permission,
-  input: strict({ ...newReplay.shape, destination_id: destinationIdField }),
-  run: async (call, input) => mapOk(await startReplay(call, input), replayView),
-});
-
-const cancelReplayTool = changingTool({
-  name: "cancel_replay",
-  title: "Cancel a replay",
-  description: "Ends a replay: it sends nothing more.",
-  permission: cancelReplay.permission,
-  isDestructive: true,
-  isIdempotent: true,
-  input: strict({ replay_id: replayIdField }),
-  run: async (call, { replay_id }) => mapOk(await cancelReplay(call, replay_id), replayView),
-});
-
-const pauseTool = changingTool({
-  name: "pause_destination",
-  title: "Pause a destination",
-  description: "Its deliveries wait until it is resumed.",
-  permission: pauseDestination.permission,
-  isIdempotent: true,
-  input: destinationInput,
-  run: async (call, { destination_id }) =>
-    mapOk(await pauseDestination(call, destination_id), (row) => statusShown(row, call)),
-});
-
-const resumeTool = changingTool({
-  name: "resume_destination",
-  title: "Resume a destination",
-  description: "What waits is sent, beginning with one attempt at a time. Repair the receiver first.",
-  permission: resumeDestination.permission,
-  isIdempotent: true,
-  input: destinationInput,
-  run: async (call, { destination_id }) =>
-    mapOk(await resumeDestination(call, destination_id), (row) => statusShown(row, call)),
-});
-
 const { timeout_ms, max_concurrency, rate_per_second, rate_burst } = destinationChange.shape;
-
-const limitsTool = changingTool({
-  name: "set_limits",
-  title: "Set a destination's limits",
-  description: "Fields that are left out keep their values; null resets a limit to its default.",
-  permission: updateDestination.permission,
-  isDestructive: true,
-  isIdempotent: true,
-  input: strict({
-    destination_id: destinationIdField,
-    timeout_ms,
-    max_concurrency,
-    rate_per_second,
-    rate_burst,
-  }),
-  run: async (call, { destination_id: id, ...change }) => {
-    const updated = await updateDestination(call, { id, change, requestUrl: call.origin });
-    return mapOk(updated, (row) => ({ id, ...limitsOf(row) }));
-  },
-});
-
-const filterTool = changingTool({
-  name: "set_filter",
-  title: "Set which events a destination takes",
-  description:
-    "Fields that are left out keep their values; null takes the condition away. Try them with preview_filter first: events " +
-    "that it does not take are not delivered.",
-  permission: updateDestination.permission,
-  isDestructive: true,
-  isIdempotent: true,
-  input: strict({ destination_id: destinationIdField, ...destinationDraft.shape }),
-  run: async (call, { destination_id: id, ...change }) => {
-    const updated = await updateDestination(call, { id, change, requestUrl: call.origin });
-    if (updated.kind !== "ok") return updated;
-    const { event_types, channels, filter } = destinationView(updated.value);
-    return ok({ id, event_types, channels, ...outside({ filter }) });
-  },
-});
 
 const { overlap_s, secret_version } = secretRotation.shape;
 
-const rotateTool = changingTool({
-  name: "rotate_secret",
-  title: "Rotate an ed25519 key",
-  description:
-    "Replaces the key pair of a destination that signs with ed25519; the new public key is shown. A shared secret is not " +
-    "rotated here, because it would have to be shown: that is done at the dashboard or in the portal.",
-  permission: rotateSecret.permission,
-  isDestructive: true,
-  input: strict({ destination_id: destinationIdField, overlap_s, secret_version }),
-  run: async (call, { destination_id: id, ...rotation }) => {
-    const found = await getDestination(call, id);
-    if (found.kind !== "ok") return found;
-    const page = pageAt(call, "destinations", id);
-    if (destinationView(found.value).signature !== "ed25519")
-      return conflict(
-        `The destination signs with a shared secret, which no agent may see: rotate it at ${page}`,
-      );
-    const rotated = await rotateSecret(call, { id, ...rotation });
-    if (rotated.kind !== "ok") return rotated;
-    const { row, shown } = rotated.value;
-    const { secret_version, previous_secrets } = destinationView(row);
-    return ok({ id, secret_version, previous_secrets, public_key: shown.public_key, page });
-  },
-});
-
-const testTool = changingTool({
-  name: "send_test_event",
-  title: "Send a test event",
-  description:
-    "Sends a signed test event to the destination at once, even when it is paused or its circuit is open, and shows the " +
-    "answer. At most once in five seconds.",
-  permission: testDestination.permission,
-  isOpen: true,
-  input: strict({
-    destination_id: destinationIdField,
-    type: eventType.optional().describe("A type of the catalogue that has an example."),
-  }),
-  run: async (call, { destination_id: id, type }) => {
-    const tested = await testDestination(call, { id, type });
-    if (tested.kind !== "ok") return tested;
-    const { response, response_headers, location, sent: _, ...result } = tested.value;
-    const answer = { response_headers, location, ...(response && { response: beginning(response) }) };
-    return ok({ ...result, ...outside(answer) });
-  },
-});
-
 export const changingTools: readonly Tool[] = [
-  retryTool,
-  cancelTool,
-  replayTool,
-  cancelReplayTool,
-  pauseTool,
-  resumeTool,
-  limitsTool,
-  filterTool,
-  rotateTool,
-  testTool,
+  changingTool({
+    name: "retry_deliveries",
+    title: "Send deliveries again",
+    description:
+      "Sends deliveries that have ended once more, with as many attempts as new ones. Each is sent or refused by itself. " +
+      "Repair the receiver first.",
+    permission: retryDeliveries.permission,
+    input: deliveryIdsInput,
+    run: async (call, { delivery_ids }) =>
+      mapOk(await retryDeliveries(call, delivery_ids), (retried) => ({
+        results: retried.map(({ id, result }) =>
+          result.kind === "ok"
+            ? { id, state: result.value.state, reason: result.value.reason }
+            : { id, refused: result.detail },
+        ),
+      })),
+  }),
+
+  changingTool({
+    name: "cancel_deliveries",
+    title: "Cancel deliveries",
+    description:
+      "Ends deliveries that are queued, waiting or to be retried: they are not sent. They can be sent again later.",
+    permission: repairDeliveries.permission,
+    isDestructive: true,
+    isIdempotent: true,
+    input: deliveryIdsInput,
+    run: async (call, { delivery_ids: ids }) => {
+      const repaired = await repairDeliveries(call, { action: "cancel", chosen: { kind: "selected", ids } });
+      return mapOk(repaired, ({ done: cancelled, skipped }) => ({ cancelled, skipped }));
+    },
+  }),
+
+  changingTool({
+    name: "start_replay",
+    title: "Start a replay",
+    description:
+      "Sends the dead, delivered or missing deliveries of a destination in a period once more, at a rate that adapts to its " +
+      "receiver. get_replay says how far it is.",
+    permission: startReplay.permission,
+    input: strict({ ...newReplay.shape, destination_id: destinationIdField }),
+    run: async (call, input) => mapOk(await startReplay(call, input), replayView),
+  }),
+
+  changingTool({
+    name: "cancel_replay",
+    title: "Cancel a replay",
+    description: "Ends a replay: it sends nothing more.",
+    permission: cancelReplay.permission,
+    isDestructive: true,
+    isIdempotent: true,
+    input: strict({ replay_id: replayIdField }),
+    run: async (call, { replay_id }) => mapOk(await cancelReplay(call, replay_id), replayView),
+  }),
+
+  changingTool({
+    name: "pause_destination",
+    title: "Pause a destination",
+    description: "Its deliveries wait until it is resumed.",
+    permission: pauseDestination.permission,
+    isIdempotent: true,
+    input: destinationInput,
+    run: async (call, { destination_id }) =>
+      mapOk(await pauseDestination(call, destination_id), (row) => statusShown(row, call)),
+  }),
+
+  changingTool({
+    name: "resume_destination",
+    title: "Resume a destination",
+    description: "What waits is sent, beginning with one attempt at a time. Repair the receiver first.",
+    permission: resumeDestination.permission,
+    isIdempotent: true,
+    input: destinationInput,
+    run: async (call, { destination_id }) =>
+      mapOk(await resumeDestination(call, destination_id), (row) => statusShown(row, call)),
+  }),
+
+  changingTool({
+    name: "set_limits",
+    title: "Set a destination's limits",
+    description: "Fields that are left out keep their values; null resets a limit to its default.",
+    permission: updateDestination.permission,
+    isDestructive: true,
+    isIdempotent: true,
+    input: strict({
+      destination_id: destinationIdField,
+      timeout_ms,
+      max_concurrency,
+      rate_per_second,
+      rate_burst,
+    }),
+    run: async (call, { destination_id: id, ...change }) => {
+      const updated = await updateDestination(call, { id, change, requestUrl: call.origin });
+      return mapOk(updated, (row) => ({ id, ...limitsOf(row) }));
+    },
+  }),
+
+  changingTool({
+    name: "set_filter",
+    title: "Set which events a destination takes",
+    description:
+      "Fields that are left out keep their values; null takes the condition away. Try them with preview_filter first: events " +
+      "that it does not take are not delivered.",
+    permission: updateDestination.permission,
+    isDestructive: true,
+    isIdempotent: true,
+    input: strict({ destination_id: destinationIdField, ...destinationDraft.shape }),
+    run: async (call, { destination_id: id, ...change }) => {
+      const updated = await updateDestination(call, { id, change, requestUrl: call.origin });
+      return mapOk(updated, (row) => {
+        const { event_types, channels, filter } = destinationView(row);
+        return { id, event_types, channels, ...outside({ filter }) };
+      });
+    },
+  }),
+
+  changingTool({
+    name: "rotate_secret",
+    title: "Rotate an ed25519 key",
+    description:
+      "Replaces the key pair of a destination that signs with ed25519; the new public key is shown. A shared secret is not " +
+      "rotated here, because it would have to be shown: that is done at the dashboard or in the portal.",
+    permission: rotateSecret.permission,
+    isDestructive: true,
+    input: strict({ destination_id: destinationIdField, overlap_s, secret_version }),
+    run: async (call, { destination_id: id, ...rotation }) => {
+      const found = await getDestination(call, id);
+      if (found.kind !== "ok") return found;
+      const page = pageAt(call, "destinations", id);
+      if (destinationView(found.value).signature !== "ed25519")
+        return conflict(
+          `The destination signs with a shared secret, which no agent may see: rotate it at ${page}`,
+        );
+      return mapOk(await rotateSecret(call, { id, ...rotation }), ({ row, shown }) => {
+        const { secret_version, previous_secrets } = destinationView(row);
+        return { id, secret_version, previous_secrets, public_key: shown.public_key, page };
+      });
+    },
+  }),
+
+  changingTool({
+    name: "send_test_event",
+    title: "Send a test event",
+    description:
+      "Sends a signed test event to the destination at once, even when it is paused or its circuit is open, and shows the " +
+      "answer. At most once in five seconds.",
+    permission: testDestination.permission,
+    isOpen: true,
+    input: strict({
+      destination_id: destinationIdField,
+      type: eventType.optional().describe("A type of the catalogue that has an example."),
+    }),
+    run: async (call, { destination_id: id, type }) => {
+      const tested = await testDestination(call, { id, type });
+      return mapOk(tested, ({ response, response_headers, location, sent: _, ...result }) => ({
+        ...result,
+        ...outside({ response_headers, location, ...(response && { response: beginning(response) }) }),
+      }));
+    },
+  }),
 ];

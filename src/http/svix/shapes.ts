@@ -82,7 +82,7 @@ export function validated<T>(schema: z.ZodType<T>, value: unknown, names: Names 
   return "data" in read ? read.data : refuse(invalid(read.map(inNames(names))));
 }
 
-/** 422 where there are errors. What is falsy is none. */
+/** 422 where there are errors. Falsy entries are left out. */
 export function refuseFields(errors: readonly (FieldError | false | 0 | "" | null | undefined)[]): void {
   const found = errors.filter((error) => !!error);
   if (found.length > 0) refuse(invalid(found));

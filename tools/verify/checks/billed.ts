@@ -22,7 +22,7 @@ const POLL_MS = 20_000;
 export const billed: Check = {
   name: "billed",
   expected: "rows and queue operations of batches of 100 within the ledger of the cost bench",
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   run: async (run) => {
     const account = accountOf(run, "npm run bench:cost counts there", "may read analytics, D1 and Queues");
@@ -31,15 +31,13 @@ export const billed: Check = {
       skipped: `Cloudflare's API: ${errorMessage(error)}`,
     }));
     if ("skipped" in resources) return resources;
-    const endpoint = await run.endpoint("billed", { per: "request", replies: [{ status: 204 }] });
-    const limits = { max_concurrency: 100, rate_per_second: 10_000 };
-    const { type } = await run.deployment.createDestination("billed", endpoint.url, limits);
+    const target = await run.target("billed", { max_concurrency: 100, rate_per_second: 10_000 });
     // The minutes that count are those of this check alone.
     await run.wait(MINUTE_MS - (Date.now() % MINUTE_MS));
     const from = Date.now();
     const data = Array.from({ length: BATCH }, (_, n) => ({ n, text: "x".repeat(500) }));
-    for (let n = 0; n < BATCHES; n++) await run.deployment.post(type, data, run.own(`billed-${n}`));
-    await run.hitsOnce(endpoint, arrived(BATCHES * BATCH), 120_000);
+    for (let n = 0; n < BATCHES; n++) await run.deployment.post(target.type, data, run.own(`billed-${n}`));
+    await run.hitsOnce(target, arrived(BATCHES * BATCH), 120_000);
     await run.wait(MINUTE_MS - (Date.now() % MINUTE_MS));
     const minutes = Math.round((Date.now() - from) / MINUTE_MS);
     run.note(`billed: waiting for the counts of ${minutes} minutes`);

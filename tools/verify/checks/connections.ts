@@ -17,16 +17,12 @@ const SLOW_MS = 20_000;
 export const slow: Check = {
   name: "slow",
   expected: `an answer after ${SLOW_MS / 1000} s, long after the queue's batch, counts: delivered, one attempt`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
-    const endpoint = await run.endpoint("slow", {
-      per: "request",
-      replies: [{ status: 204, afterMs: SLOW_MS }],
-    });
-    const { type } = await run.deployment.createDestination("slow", endpoint.url, { timeout_ms: 25_000 });
-    const [event] = await run.deployment.post(type, [{ n: 1 }], run.own("slow"));
-    const hits = await run.hitsOnce(endpoint, arrived(1), SLOW_MS + 60_000);
+    const replies = [{ status: 204, afterMs: SLOW_MS }];
+    const target = await run.target("slow", { replies, timeout_ms: 25_000 });
+    const [event] = await run.deployment.post(target.type, [{ n: 1 }], run.own("slow"));
+    const hits = await run.hitsOnce(target, arrived(1), SLOW_MS + 60_000);
     const id = event?.deliveries[0]?.id;
     type Delivery = Readonly<{ state: string; attempts: number; reason?: string }>;
     let delivery: Delivery | undefined;
@@ -52,12 +48,11 @@ const WITHIN_MS = 15_000;
 export const hanging: Check = {
   name: "hanging",
   expected: `beside ${HANGING} destinations that hang, others arrive within ${WITHIN_MS / 1000} s, D1 and gates are reached`,
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   run: async (run) => {
     const { deployment } = run;
-    const endpoint = await run.endpoint("healthy", { per: "request", replies: [{ status: 204 }] });
-    const { id, type } = await deployment.createDestination("healthy", endpoint.url);
+    const healthy = await run.target("healthy");
     const hangs = { per: "request", replies: [{ status: 204, afterMs: HANGS_MS + 5_000 }] } as const;
     const destinations: VerifiedDestination[] = [];
     // One after the other: none may be created behind one that fails, when all are being removed.
@@ -65,19 +60,18 @@ export const hanging: Check = {
       const { url } = await run.endpoint(`hanging-${destinations.length}`, hangs);
       destinations.push(await deployment.createDestination("hanging", url, { timeout_ms: HANGS_MS }));
     }
-    const data = Array.from({ length: 10 }, (_, n) => ({ n }));
-    await deployment.post(destinations[0]?.type ?? "", data, run.own("hanging"));
+    // All of them take its type.
+    const [hung] = destinations;
+    if (hung) await run.post(hung, 10, "hanging");
+    const ids = destinations.map(({ id }) => id);
     const [{ events, answers }, recorded] = await Promise.all([
-      postBeside(run, { id, type }),
-      recordedInFlight(
-        run,
-        destinations.map((each) => each.id),
-      ),
+      postBeside(run, healthy),
+      recordedInFlight(run, ids),
     ]);
-    const hits = await run.hitsOnce(endpoint, arrived(HEALTHY), 60_000);
+    const hits = await run.hitsOnce(healthy, arrived(HEALTHY), 60_000);
     const slowest = percentile(answers, 1);
     // Their attempts would stand beside the checks that follow.
-    await Promise.all(destinations.map((each) => deployment.deleteDestination(each.id)));
+    await Promise.all(ids.map((id) => deployment.deleteDestination(id)));
     return joinResults(
       judgeOnce(events, hits),
       judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: WITHIN_MS / 3, p99Ms: WITHIN_MS }),
@@ -90,7 +84,7 @@ export const hanging: Check = {
 /** Posts to a healthy destination; says how long the health of the deployment and of the destination took each time. */
 async function postBeside(
   run: Run,
-  { id, type }: Pick<VerifiedDestination, "id" | "type">,
+  { id, type }: VerifiedDestination,
 ): Promise<Readonly<{ events: readonly string[]; answers: readonly number[] }>> {
   const { deployment } = run;
   const [events, answers]: [string[], number[]] = [[], []];

@@ -3,10 +3,9 @@ import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { arrived, type Check } from "../check.ts";
 import { joinResults, judgeLatency, judgeOnce, msText } from "../judge.ts";
-import type { EndpointHit, Script } from "../protocol.ts";
+import type { EndpointHit } from "../protocol.ts";
 import { errorMessage } from "../receiver.ts";
 
-const succeeding: Script = { per: "request", replies: [{ status: 204 }] };
 /** How long events may take that nothing stands in the way of. */
 const ARRIVES_MS = 60_000;
 
@@ -18,13 +17,12 @@ const BETWEEN_TESTS_MS = 5_500;
 export const reach: Check = {
   name: "reach",
   expected: "a test event reaches the receiver, and is answered 204",
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   reachesReceiver: true,
   run: async (run) => {
     const { deployment } = run;
-    const { url } = await run.endpoint("reach", succeeding);
-    const { id } = await deployment.createDestination("reach", url);
+    const { id } = await run.target("reach");
     let seen = "nothing";
     const reached = async () => {
       const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
@@ -54,15 +52,13 @@ const DELICATE =
 export const signed: Check = {
   name: "signed",
   expected: "an event arrives byte for byte, signed with the destination's secret or key",
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   run: async (run) => {
     const { deployment } = run;
-    const [byHmac, byKey] = await Promise.all([
-      run.endpoint("signed-hmac", succeeding),
-      run.endpoint("signed-key", succeeding),
-    ]);
-    const { type, secret } = await deployment.createDestination("signed", byHmac.url);
+    const byKey = await run.endpoint("signed-key", { per: "request", replies: [{ status: 204 }] });
+    const byHmac = await run.target("signed");
+    const { type, secret } = byHmac;
     const body = { url: byKey.url, tenant: deployment.tenant, event_types: [type], signature: "ed25519" };
     const key = await deployment.call<{ public_key: string }>("POST", "/v1/destinations", body);
     const posted = `{"type":"${type}","tenant":"${deployment.tenant}","data":${DELICATE}}`;
@@ -118,18 +114,17 @@ const EVERY_MS = 150;
 export const latency: Check = {
   name: "latency",
   expected: "single events: accept p50 ≤ 1 s, p99 ≤ 5 s; accept to arrival p50 ≤ 3 s, p99 ≤ 15 s",
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   run: async (run) => {
-    const endpoint = await run.endpoint("latency", succeeding);
-    const { type } = await run.deployment.createDestination("latency", endpoint.url);
+    const target = await run.target("latency");
     const accepts: number[] = [];
     for (let n = 0; n < EVENTS; n++) {
-      const { tookMs } = await run.deployment.postOne(type, { n }, run.own(`latency-${n}`));
+      const { tookMs } = await run.deployment.postOne(target.type, { n }, run.own(`latency-${n}`));
       accepts.push(tookMs);
       await run.wait(EVERY_MS);
     }
-    const hits = await run.hitsOnce(endpoint, arrived(EVENTS), ARRIVES_MS);
+    const hits = await run.hitsOnce(target, arrived(EVENTS), ARRIVES_MS);
     const result = joinResults(
       judgeLatency("accept", accepts, { p50Ms: 1_000, p99Ms: 5_000 }),
       judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: 3_000, p99Ms: 15_000 }),
@@ -149,42 +144,32 @@ const BATCH = 250;
 export const batch: Check = {
   name: "batch",
   expected: `${BATCH} events of one request arrive, each once`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
-    const endpoint = await run.endpoint("batch", succeeding);
-    const { type } = await run.deployment.createDestination("batch", endpoint.url);
-    const data = Array.from({ length: BATCH }, (_, n) => ({ n }));
-    const events = await run.deployment.post(type, data, run.own("batch"));
-    const hits = await run.hitsOnce(endpoint, arrived(BATCH), ARRIVES_MS);
-    return judgeOnce(
-      events.map(({ id }) => id),
-      hits,
-    );
+    const target = await run.target("batch");
+    const events = await run.post(target, BATCH, "batch");
+    return judgeOnce(events, await run.hitsOnce(target, arrived(BATCH), ARRIVES_MS));
   },
 };
 
 export const idempotency: Check = {
   name: "idempotency",
   expected: "one key: the same ids and one delivery however often; 409 for other content",
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
     const { deployment } = run;
-    const endpoint = await run.endpoint("idempotency", succeeding);
-    const { type } = await deployment.createDestination("idempotency", endpoint.url);
-    const key = run.own("idempotency");
-    const post = async () => (await deployment.post(type, [{ n: 1 }, { n: 2 }], key)).map(({ id }) => id);
+    const target = await run.target("idempotency");
+    const post = () => run.post(target, 2, "idempotency");
     // At the same time, and after it was accepted.
     const ids = [...(await Promise.all([post(), post(), post()])), await post()];
-    const other = JSON.stringify({ events: [{ type, tenant: deployment.tenant, data: { n: 3 } }] });
-    const { status } = await deployment.request("POST", "/v1/events/batch", other, {
-      "idempotency-key": key,
-    });
-    const hits = await run.hitsOnce(endpoint, arrived(2), ARRIVES_MS);
+    const event = { type: target.type, tenant: deployment.tenant, data: { n: 3 } };
+    const other = JSON.stringify({ events: [event] });
+    const key = { "idempotency-key": run.own("idempotency") };
+    const { status } = await deployment.request("POST", "/v1/events/batch", other, key);
+    const hits = await run.hitsOnce(target, arrived(2), ARRIVES_MS);
     // A second delivery would come at once too.
     await run.wait(3_000);
-    const once = judgeOnce(ids[0] ?? [], hits.length > 2 ? hits : await endpoint.hits());
+    const once = judgeOnce(ids[0] ?? [], hits.length > 2 ? hits : await target.hits());
     const distinct = new Set(ids.map((each) => each.join())).size;
     const sameIds = distinct === 1 ? "the same ids" : `${distinct} different sets of ids`;
     return {

@@ -6,8 +6,7 @@ import { judgeHeartbeat, judgeMigrations, msText } from "../judge.ts";
 export const health: Check = {
   name: "health",
   expected: "/v1/health answers 200, ok",
-  runs: "alone",
-  usesReceiver: false,
+  runsAlone: true,
   run: async ({ deployment }) => {
     const { status, json, tookMs } = await deployment.health();
     const found = (json as Partial<DeploymentHealth> | undefined)?.status;
@@ -18,8 +17,7 @@ export const health: Check = {
 export const migrations: Check = {
   name: "migrations",
   expected: "every database has the latest migration that the code expects",
-  runs: "alone",
-  usesReceiver: false,
+  runsAlone: true,
   run: async ({ deployment }) => {
     const { migration, databases = [] } = (await deployment.health()).json as Partial<DeploymentHealth>;
     return judgeMigrations(migration, databases);
@@ -32,8 +30,6 @@ const NEXT_HEARTBEAT_MS = 150_000;
 export const heartbeat: Check = {
   name: "heartbeat",
   expected: "the sweep runs once more, at most 120 s after the last time",
-  runs: "together",
-  usesReceiver: false,
   run: async (run) => {
     const heartbeats: (number | null)[] = [];
     let age: number | undefined;
@@ -58,8 +54,6 @@ const AT_ONCE = 20;
 export const strangers: Check = {
   name: "strangers",
   expected: "made-up keys are answered 401, and 429 when there are many",
-  runs: "together",
-  usesReceiver: false,
   run: async (run) => {
     const statuses = new Map<number, number>();
     const askOnce = async () => {

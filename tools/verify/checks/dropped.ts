@@ -11,8 +11,7 @@ const ROWS = 1_000;
 export const dropped: Check = {
   name: "dropped",
   expected: "rows that D1 counts for a dropped table, beside the same rows deleted",
-  runs: "alone",
-  usesReceiver: false,
+  runsAlone: true,
   run: async (run) => {
     const account = accountOf(run, "SQLite there counts no rows for a DROP", "may edit D1");
     if ("skipped" in account) return account;

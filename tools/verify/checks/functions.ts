@@ -11,7 +11,6 @@ export const functions: Check = {
   name: "functions",
   expected:
     "an endless loop and one that takes all memory are stopped, each with a fault; others arrive meanwhile",
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
     if (run.isLocal) return { skipped: "the local runtime limits neither CPU nor memory" };

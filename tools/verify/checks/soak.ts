@@ -1,8 +1,7 @@
 /** A steady rate for as long as the owner wants: what is lost, what comes twice, how long it takes. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Check, Run } from "../check.ts";
+import type { Check, CheckTarget, Run } from "../check.ts";
 import { arrivalsOf, judgeLatency, msText, percentile } from "../judge.ts";
-import type { ReceiverEndpoint } from "../receiver.ts";
 import { arrivalMs } from "./delivery.ts";
 
 const PROGRESS_MS = 30_000;
@@ -12,16 +11,15 @@ const LAST_MS = 300_000;
 export const soak: Check = {
   name: "soak",
   expected: "a steady rate: every accepted event arrives; p50 ≤ 3 s, p99 ≤ 30 s",
-  runs: "alone",
+  runsAlone: true,
   usesReceiver: true,
   run: async (run) => {
     const { soakMs, soakRate } = run.options;
     if (soakMs === undefined) return { skipped: "asked for with --soak 10m" };
-    const endpoint = await run.endpoint("soak", { per: "request", replies: [{ status: 204 }] });
-    const { type } = await run.deployment.createDestination("soak", endpoint.url);
-    const { events, accepts, failed } = await postSteadily(run, endpoint, type, { soakMs, soakRate });
-    await run.until(async () => arrivalsOf(events, await endpoint.hits()).lost === 0, LAST_MS, 2_000);
-    const hits = await endpoint.hits();
+    const target = await run.target("soak");
+    const { events, accepts, failed } = await postSteadily(run, target, { soakMs, soakRate });
+    await run.until(async () => arrivalsOf(events, await target.hits()).lost === 0, LAST_MS, 2_000);
+    const hits = await target.hits();
     const { lost, duplicates } = arrivalsOf(events, hits);
     const arrival = judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: 3_000, p99Ms: 30_000 });
     const counts = `${events.length} accepted, ${failed} not accepted, ${lost} lost, ${duplicates} duplicates`;
@@ -37,8 +35,7 @@ type Posted = { readonly events: string[]; readonly accepts: number[]; failed: n
 /** Each event at its time, whatever became of those before it. */
 async function postSteadily(
   run: Run,
-  endpoint: ReceiverEndpoint,
-  type: string,
+  target: CheckTarget,
   { soakMs, soakRate }: Readonly<{ soakMs: number; soakRate: number }>,
 ): Promise<Posted> {
   const posted: Posted = { events: [], accepts: [], failed: 0 };
@@ -46,7 +43,7 @@ async function postSteadily(
   const underWay = new Set<Promise<void>>();
   let shownAt = startedAt;
   for (let n = 0; n * (1_000 / soakRate) < soakMs; n++) {
-    const post = run.deployment.postOne(type, { n }, run.own(`soak-${n}`)).then(
+    const post = run.deployment.postOne(target.type, { n }, run.own(`soak-${n}`)).then(
       ({ event, tookMs }) => {
         posted.events.push(event.id);
         posted.accepts.push(tookMs);
@@ -61,7 +58,7 @@ async function postSteadily(
     run.throwIfInterrupted();
     if (Date.now() - shownAt < PROGRESS_MS) continue;
     shownAt = Date.now();
-    const { lost, duplicates } = arrivalsOf(posted.events, await endpoint.hits());
+    const { lost, duplicates } = arrivalsOf(posted.events, await target.hits());
     const minutes = ((shownAt - startedAt) / 60_000).toFixed(1);
     run.note(
       `soak: ${minutes} min, ${posted.events.length} accepted, ${lost} under way, ${duplicates} duplicates`,

@@ -24,24 +24,19 @@ const LATE_MS = 10_000;
 export const retry: Check = {
   name: "retry",
   expected: `after a 503 the same bytes again, 3 to 5 s later by the schedule, and ${LATE_MS / 1000} s late at most`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
-    const endpoint = await run.endpoint("retry", {
-      per: "event",
-      replies: [{ status: 503 }, { status: 204 }],
-    });
-    const { type } = await run.deployment.createDestination("retry", endpoint.url, {
+    const target = await run.target("retry", {
+      ...{ per: "event", replies: [{ status: 503 }, { status: 204 }] },
       retry: { schedule: [SCHEDULE_S], jitter: { proportional: SPREAD } },
       breaker: unbreakable,
     });
-    const accepted = await run.deployment.post(type, [{ n: 1 }, { n: 2 }, { n: 3 }], run.own("retry"));
-    const hits = await run.hitsOnce(endpoint, arrived(3), 60_000);
-    return judgeRetries(
-      accepted.map(({ id }) => id),
-      hits,
-      { fromMs: SCHEDULE_S * (1 - SPREAD) * 1_000, toMs: SCHEDULE_S * (1 + SPREAD) * 1_000 + LATE_MS },
-    );
+    const events = await run.post(target, 3, "retry");
+    const hits = await run.hitsOnce(target, arrived(3), 60_000);
+    return judgeRetries(events, hits, {
+      fromMs: SCHEDULE_S * (1 - SPREAD) * 1_000,
+      toMs: SCHEDULE_S * (1 + SPREAD) * 1_000 + LATE_MS,
+    });
   },
 };
 
@@ -50,29 +45,20 @@ const HOLD_S = 10;
 export const hold: Check = {
   name: "hold",
   expected: `Retry-After: ${HOLD_S} keeps everybody away for ${HOLD_S} s; then all arrive`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
-    const { deployment } = run;
     const quiet = { status: 503, headers: { "retry-after": String(HOLD_S) } };
-    const endpoint = await run.endpoint("hold", { per: "request", replies: [quiet, { status: 204 }] });
-    const { id, type } = await deployment.createDestination("hold", endpoint.url, {
+    const target = await run.target("hold", {
+      replies: [quiet, { status: 204 }],
       retry: { schedule: [1], jitter: "none" },
       breaker: unbreakable,
     });
-    const [first] = await deployment.post(type, [{ n: 0 }], run.own("hold-first"));
-    await run.hitsOnce(endpoint, ([hit]) => hit?.status === 503, 60_000);
-    const held = await run.until(
-      async () => (await deployment.destinationHealth(id)).held_until !== null,
-      5_000,
-    );
-    const rest = await deployment.post(
-      type,
-      Array.from({ length: 20 }, (_, n) => ({ n })),
-      run.own("hold-rest"),
-    );
-    const events = [first, ...rest].flatMap((event) => event?.id ?? []);
-    const hits = await run.hitsOnce(endpoint, arrived(events.length), HOLD_S * 1_000 + 60_000);
+    const first = await run.post(target, 1, "hold-first");
+    await run.hitsOnce(target, ([hit]) => hit?.status === 503, 60_000);
+    const isHeld = async () => (await run.deployment.destinationHealth(target.id)).held_until !== null;
+    const held = await run.until(isHeld, 5_000);
+    const events = [...first, ...(await run.post(target, 20, "hold-rest"))];
+    const hits = await run.hitsOnce(target, arrived(events.length), HOLD_S * 1_000 + 60_000);
     const result = judgeHold(events, hits, { holdMs: HOLD_S * 1_000, withinMs: 20_000 });
     return joinResults({ ok: held, seen: held ? "held" : "the API shows no hold" }, result);
   },
@@ -84,21 +70,17 @@ const EVENTS = 12;
 export const circuit: Check = {
   name: "circuit",
   expected: `failures open it, then one probe every ${COOLDOWN_S} s at most, a success closes it, all arrive`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
     const { deployment } = run;
-    const endpoint = await run.endpoint("circuit", { per: "request", replies: [{ status: 500 }] });
-    const { id, type } = await deployment.createDestination("circuit", endpoint.url, {
+    const target = await run.target("circuit", {
+      replies: [{ status: 500 }],
       retry: { schedule: [1], jitter: "none", max_attempts: 100 },
       max_concurrency: 2,
       breaker: { min_attempts: 3, failure_ratio: 0.5, cooldown_s: COOLDOWN_S, max_cooldown_s: COOLDOWN_S },
     });
-    const accepted = await deployment.post(
-      type,
-      Array.from({ length: EVENTS }, (_, n) => ({ n })),
-      run.own("circuit"),
-    );
+    const { id } = target;
+    const events = await run.post(target, EVENTS, "circuit");
     let openAt: number | undefined;
     const opens = async () => {
       openAt = openedAt(await deployment.destinationHealth(id));
@@ -109,12 +91,11 @@ export const circuit: Check = {
     // Long enough for two probes, which fail; and until one has.
     const from = openAt;
     await run.wait(COOLDOWN_S * 2.6 * 1_000);
-    await run.hitsOnce(endpoint, (hits) => failedProbes(hits, from).length > 0, 60_000);
-    await endpoint.setScript({ per: "request", replies: [{ status: 204 }] });
+    await run.hitsOnce(target, (hits) => failedProbes(hits, from).length > 0, 60_000);
+    await target.setScript({ per: "request", replies: [{ status: 204 }] });
     const isClosed = async () => (await deployment.destinationHealth(id)).circuit === "closed";
     const closed = await run.until(isClosed, 60_000);
-    const events = accepted.map(({ id }) => id);
-    const hits = await run.hitsOnce(endpoint, arrived(events.length), 90_000);
+    const hits = await run.hitsOnce(target, arrived(events.length), 90_000);
     const to = hits.find(({ status }) => status === 204)?.at;
     if (!closed || to === undefined)
       return { ok: false, seen: `${await stateOf(deployment, id)} 60 s after the receiver's recovery` };
@@ -146,25 +127,16 @@ const LOAD = 150;
 export const concurrency: Check = {
   name: "concurrency",
   expected: `with ${LOAD} events waiting, 2 to ${MAX_CONCURRENCY} at once by the receiver's count; each arrives once`,
-  runs: "together",
   usesReceiver: true,
   run: async (run) => {
-    const endpoint = await run.endpoint("concurrency", {
-      per: "request",
+    const target = await run.target("concurrency", {
       replies: [{ status: 204, afterMs: 200 }],
-    });
-    const { type } = await run.deployment.createDestination("concurrency", endpoint.url, {
       max_concurrency: MAX_CONCURRENCY,
       rate_per_second: 1_000,
       rate_burst: 1_000,
     });
-    const data = Array.from({ length: LOAD }, (_, n) => ({ n }));
-    const accepted = await run.deployment.post(type, data, run.own("concurrency"));
-    const hits = await run.hitsOnce(endpoint, arrived(LOAD), 120_000);
-    const once = judgeOnce(
-      accepted.map(({ id }) => id),
-      hits,
-    );
-    return joinResults(judgeConcurrency(hits, MAX_CONCURRENCY), once);
+    const events = await run.post(target, LOAD, "concurrency");
+    const hits = await run.hitsOnce(target, arrived(LOAD), 120_000);
+    return joinResults(judgeConcurrency(hits, MAX_CONCURRENCY), judgeOnce(events, hits));
   },
 };
