@@ -26,50 +26,14 @@ const own = {
   jurisdiction: text,
 } as const;
 /** Flags of `wrangler deploy` that are handed on. Any other is a mistake: one of `--dry-run` must deploy nothing. */
-const WRANGLERS = new Set([
-  ...[
-    "alias",
-    "assets",
-    "compatibility-date",
-    "compatibility-flag",
-    "compatibility-flags",
-    "containers-rollout",
-  ],
-  ...[
-    "define",
-    "dispatch-namespace",
-    "domain",
-    "domains",
-    "jsx-factory",
-    "jsx-fragment",
-    "keep-vars",
-    "latest",
-  ],
-  ...[
-    "logpush",
-    "message",
-    "metafile",
-    "minify",
-    "name",
-    "no-bundle",
-    "bundle",
-    "old-asset-ttl",
-    "outdir",
-    "outfile",
-  ],
-  ...[
-    "route",
-    "routes",
-    "schedule",
-    "schedules",
-    "strict",
-    "tag",
-    "triggers",
-    "tsconfig",
-    "upload-source-maps",
-    "var",
-  ],
-]);
+const WRANGLERS = new Set(
+  (
+    "alias assets compatibility-date compatibility-flag compatibility-flags containers-rollout define " +
+    "dispatch-namespace domain domains jsx-factory jsx-fragment keep-vars latest logpush message metafile minify " +
+    "name no-bundle bundle old-asset-ttl outdir outfile route routes schedule schedules strict tag triggers " +
+    "tsconfig upload-source-maps var"
+  ).split(" "),
+);
 /** What all commands of wrangler must agree on. */
 const sharedFlags = {
   env: { type: "string", short: "e" },

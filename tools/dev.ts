@@ -27,21 +27,14 @@ const DEV_WORKER = "tools/dev/worker.ts";
 
 const text = { type: "string" } as const;
 const ownFlags = { strict: { type: "boolean" }, latency: text } as const;
-const wranglerFlags = {
-  port: text,
-  ip: text,
-  "persist-to": text,
-  var: text,
-  "log-level": text,
-  "local-protocol": text,
-  "https-key-path": text,
-  "https-cert-path": text,
-  host: text,
-  "local-upstream": text,
-  "upstream-protocol": text,
-  env: text,
-  "env-file": text,
-} as const;
+const wranglerFlags = Object.fromEntries(
+  (
+    "port ip persist-to var log-level local-protocol https-key-path https-cert-path host local-upstream " +
+    "upstream-protocol env env-file"
+  )
+    .split(" ")
+    .map((name) => [name, text]),
+);
 
 const PORT = 8787;
 

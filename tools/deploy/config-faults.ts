@@ -3,48 +3,17 @@
  * two environments share although each needs its own. Checked before a deployment changes anything, because Cloudflare
  * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
+import type { Unstable_Config } from "wrangler";
 import { bindingRules } from "../../src/core/destination-bindings.ts";
 import { databaseNamesFault } from "../../src/core/placement.ts";
 import { queueKindOf } from "../../src/queue-messages.ts";
 
 /** The part of one environment's configuration that is read. */
-type DeploymentConfig = Readonly<{
-  name?: string | undefined;
-  account_id?: string | undefined;
-  vars?: Readonly<Record<string, unknown>> | undefined;
-  d1_databases: readonly Readonly<{
-    binding: string;
-    database_name?: string | undefined;
-    database_id?: string | undefined;
-  }>[];
-  durable_objects: Readonly<{
-    bindings: readonly Readonly<{ name: string; class_name: string; script_name?: string | undefined }>[];
-  }>;
-  queues: Readonly<{
-    producers?: readonly Readonly<{ binding: string; queue?: string | undefined }>[] | undefined;
-    consumers?:
-      | readonly Readonly<{
-          queue: string;
-          type?: string | undefined;
-          dead_letter_queue?: string | undefined;
-          retry_delay?: number | undefined;
-        }>[]
-      | undefined;
-  }>;
-  triggers: Readonly<{ crons?: readonly string[] | undefined }>;
-  secrets?: Readonly<{ required?: readonly string[] | undefined }> | undefined;
-  routes?: readonly (string | Readonly<{ pattern: string }>)[] | undefined;
-  ratelimits?: readonly Readonly<{ name: string }>[] | undefined;
-  worker_loaders?: readonly Readonly<{ binding: string }>[] | undefined;
-  services?: readonly Readonly<{ binding: string; service: string }>[] | undefined;
-  r2_buckets?:
-    | readonly Readonly<{
-        binding: string;
-        bucket_name?: string | undefined;
-        jurisdiction?: string | undefined;
-      }>[]
-    | undefined;
-}>;
+type DeploymentConfig = Pick<
+  Unstable_Config,
+  | ("name" | "account_id" | "vars" | "d1_databases" | "durable_objects" | "queues" | "triggers" | "secrets")
+  | ("routes" | "ratelimits" | "worker_loaders" | "services" | "r2_buckets")
+>;
 
 /** An environment of wrangler.toml; the top level of the file has no name. */
 export type Environment = Readonly<{ name: string | undefined; config: DeploymentConfig }>;
@@ -96,11 +65,16 @@ export function configNotes(environment: Environment): string[] {
   return [...limitNotes(environment), ...functionNotes(environment)];
 }
 
+function hasFunctionsIn({ config }: Environment): boolean {
+  return config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
+}
+
 /** Half of what runs code runs none. */
-function functionNotes({ name, config }: Environment): string[] {
+function functionNotes(environment: Environment): string[] {
+  const { name, config } = environment;
   const objects = settingPlaceOf(name, "durable_objects.bindings");
   const loaders = settingPlaceOf(name, "worker_loaders");
-  const hasFunctions = config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
+  const hasFunctions = hasFunctionsIn(environment);
   const hasLoader = config.worker_loaders?.some(({ binding }) => binding === "LOADER") ?? false;
   if (hasFunctions === hasLoader) return [];
   const off = "transformations in code are refused, and those that are saved wait";
@@ -122,71 +96,59 @@ function limitNotes({ name, config }: Environment): string[] {
     );
 }
 
+/** Makes faults at one place of an environment. */
+function faultsAt({ name }: Environment, key: string) {
+  const place = settingPlaceOf(name, key);
+  return { place, at: (fault: string, remedy: string): ConfigFault => ({ place, fault, remedy }) };
+}
+
 /** A place of the file: `d1_databases`, or `env.staging.d1_databases`. */
 export function settingPlaceOf(environment: string | undefined, key: string): string {
   return environment === undefined ? key : `env.${environment}.${key}`;
 }
 
-function databaseFaults({ name, config }: Environment): ConfigFault[] {
-  const place = settingPlaceOf(name, "d1_databases");
-  const bindings = config.d1_databases.map(({ binding }) => binding);
-  const missing = bindings.includes("DB")
-    ? []
-    : [
-        {
-          place,
-          fault: 'no database has the binding "DB"',
-          remedy: `add [[${place}]] with binding = "DB" and a database_name of its own`,
-        },
-      ];
+function databaseFaults(environment: Environment): ConfigFault[] {
+  const { d1_databases: databases } = environment.config;
+  const { place, at } = faultsAt(environment, "d1_databases");
+  const bindings = databases.map(({ binding }) => binding);
   const misnamed = databaseNamesFault(bindings.filter((binding) => /^DB_\d+$/.test(binding)));
-  const outOfTurn =
-    misnamed === undefined ? [] : [{ place, fault: misnamed, remedy: "number the bindings without a gap" }];
-  const unnamed = config.d1_databases
-    .filter((database) => !database.database_name && !database.database_id)
-    .map(({ binding }) => ({
-      place,
-      fault: `the database of ${binding} has no name`,
-      remedy: `add database_name to its [[${place}]]`,
-    }));
-  const names = config.d1_databases.flatMap(({ database_name }) => database_name ?? []);
-  const repeated = [...new Set(names.filter((database, i) => names.indexOf(database) < i))].map(
-    (database) => ({
-      place,
-      fault: `the database "${database}" has two bindings`,
-      remedy: "give each binding a database of its own",
-    }),
-  );
-  return [...missing, ...outOfTurn, ...unnamed, ...repeated];
+  const unnamed = databases.filter(({ database_name, database_id }) => !database_name && !database_id);
+  const names = databases.flatMap(({ database_name }) => database_name ?? []);
+  const repeated = new Set(names.filter((database, i) => names.indexOf(database) < i));
+  const noMain = `add [[${place}]] with binding = "DB" and a database_name of its own`;
+  return [
+    ...(bindings.includes("DB") ? [] : [at('no database has the binding "DB"', noMain)]),
+    ...(misnamed === undefined ? [] : [at(misnamed, "number the bindings without a gap")]),
+    ...unnamed.map(({ binding }) =>
+      at(`the database of ${binding} has no name`, `add database_name to its [[${place}]]`),
+    ),
+    ...[...repeated].map((database) =>
+      at(`the database "${database}" has two bindings`, "give each binding a database of its own"),
+    ),
+  ];
 }
 
-function objectFaults({ name, config }: Environment): ConfigFault[] {
-  const place = settingPlaceOf(name, "durable_objects.bindings");
-  const hasFunctions = config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
-  return Object.entries({ ...OBJECTS, ...(hasFunctions && FUNCTIONS) }).flatMap(([binding, className]) => {
+function objectFaults(environment: Environment): ConfigFault[] {
+  const { config } = environment;
+  const { at } = faultsAt(environment, "durable_objects.bindings");
+  const objects = { ...OBJECTS, ...(hasFunctionsIn(environment) && FUNCTIONS) };
+  return Object.entries(objects).flatMap(([binding, className]) => {
     const remedy = `add { name = "${binding}", class_name = "${className}" }`;
     const bound = config.durable_objects.bindings.find((object) => object.name === binding);
-    if (!bound) return [{ place, fault: `the binding ${binding} is missing`, remedy }];
+    if (!bound) return [at(`the binding ${binding} is missing`, remedy)];
     if (bound.class_name !== className)
-      return [{ place, fault: `${binding} is bound to the class ${bound.class_name}`, remedy }];
-    if (bound.script_name !== undefined && bound.script_name !== config.name)
-      return [
-        {
-          place,
-          fault: `${binding} has the objects of the Worker ${bound.script_name}`,
-          remedy: "remove script_name: an environment has objects of its own",
-        },
-      ];
-    return [];
+      return [at(`${binding} is bound to the class ${bound.class_name}`, remedy)];
+    if (bound.script_name === undefined || bound.script_name === config.name) return [];
+    const fault = `${binding} has the objects of the Worker ${bound.script_name}`;
+    return [at(fault, "remove script_name: an environment has objects of its own")];
   });
 }
 
-function queueFaults({ name, config }: Environment): ConfigFault[] {
+function queueFaults(environment: Environment): ConfigFault[] {
+  const { config } = environment;
   const { producers = [], consumers = [] } = config.queues;
-  const [producing, consuming] = [
-    settingPlaceOf(name, "queues.producers"),
-    settingPlaceOf(name, "queues.consumers"),
-  ];
+  const { place: producing, at: atProducers } = faultsAt(environment, "queues.producers");
+  const { place: consuming, at: atConsumers } = faultsAt(environment, "queues.consumers");
   const queueOf = (binding: string) => producers.find((producer) => producer.binding === binding)?.queue;
   const dead = queueOf("DEAD");
 
@@ -194,23 +156,24 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
     const queue = queueOf(binding);
     if (!queue) {
       const remedy = `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${config.name}-${word}"`;
-      return [{ place: producing, fault: `the binding ${binding} has no queue`, remedy }];
+      return [atProducers(`the binding ${binding} has no queue`, remedy)];
     }
     const other = producers.find((one) => one.queue === queue && one.binding !== binding);
     if (other !== undefined) {
       const fault = `the queue "${queue}" has the bindings ${other.binding} and ${binding}`;
-      return [{ place: producing, fault, remedy: "give each binding a queue of its own" }];
+      return [atProducers(fault, "give each binding a queue of its own")];
     }
     const consumer = consumers.find((one) => one.queue === queue);
-    if (!consumer || consumer.type === "http_pull") {
+    // Another kind fetches its messages itself.
+    if (!consumer || (consumer.type ?? "worker") !== "worker") {
       const fault = `nothing consumes the queue "${queue}"`;
       const remedy = `add [[${consuming}]] with queue = "${queue}", and settings as those of the other environments`;
-      return [{ place: consuming, fault, remedy }];
+      return [atConsumers(fault, remedy)];
     }
     if (binding === "DELIVERIES" && dead !== undefined && consumer.dead_letter_queue !== dead) {
       const now = consumer.dead_letter_queue ? `"${consumer.dead_letter_queue}"` : "nowhere";
       const fault = `messages of "${queue}" that failed too often go to ${now} and not to the queue of DEAD`;
-      return [{ place: consuming, fault, remedy: `set dead_letter_queue = "${dead}"` }];
+      return [atConsumers(fault, `set dead_letter_queue = "${dead}"`)];
     }
     return [];
   }
@@ -220,15 +183,18 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
 
   /** A queue of events is the operator's own, and so is the queue of what it refuses. */
   function eventFaults({ queue, dead_letter_queue, retry_delay }: (typeof others)[number]): ConfigFault[] {
-    const at = (fault: string, remedy: string) => ({ place: consuming, fault, remedy });
     const faults: ConfigFault[] = [];
     const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
-    if (!dead_letter_queue) faults.push(at(`messages that "${queue}" refuses would be lost`, remedy));
+    if (!dead_letter_queue)
+      faults.push(atConsumers(`messages that "${queue}" refuses would be lost`, remedy));
     else if (dead_letter_queue === queue || ours.includes(dead_letter_queue))
-      faults.push(at(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
+      faults.push(atConsumers(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
     if (!retry_delay)
       faults.push(
-        at(`"${queue}" retries at once what an invocation that died has left`, "set retry_delay = 30"),
+        atConsumers(
+          `"${queue}" retries at once what an invocation that died has left`,
+          "set retry_delay = 30",
+        ),
       );
     return faults;
   }
@@ -236,18 +202,21 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   const events = others.filter(({ queue }) => queueKindOf(queue) === "events").flatMap(eventFaults);
   const foreign = others
     .filter(({ queue }) => queueKindOf(queue) !== "events")
-    .map(({ queue }) => ({
-      place: consuming,
-      fault: `"${queue}" is consumed, and is the queue of no binding`,
-      remedy: `remove this consumer, or name the queue in [[${producing}]]`,
-    }));
+    .map(({ queue }) =>
+      atConsumers(
+        `"${queue}" is consumed, and is the queue of no binding`,
+        `remove this consumer, or name the queue in [[${producing}]]`,
+      ),
+    );
   return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
 /** Faults for which the Worker would answer 503, or a delivery to it 403. */
-function destinationBindingFaults({ name, config }: Environment): ConfigFault[] {
+function destinationBindingFaults(environment: Environment): ConfigFault[] {
+  const { name, config } = environment;
   const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
-  const place = settingPlaceOf(name, "vars");
+  const { at } = faultsAt(environment, "vars");
+  const bindings = faultsAt(environment, "services");
   const { rules, faults } =
     typeof text === "string" ? bindingRules(text) : { rules: [], faults: ["expected a text"] };
   const producers = (config.queues.producers ?? []).map(({ binding }) => binding);
@@ -256,21 +225,23 @@ function destinationBindingFaults({ name, config }: Environment): ConfigFault[] 
   const named = rules.map((rule) => rule.name);
   const remedy = 'write it as in "ORDERS: acme, globex; AUDIT: *"';
   return [
-    ...faults.map((fault) => ({ place, fault: `DESTINATION_BINDINGS ${fault}`, remedy })),
+    ...faults.map((fault) => at(`DESTINATION_BINDINGS ${fault}`, remedy)),
     ...named
       .filter((binding) => !bound.includes(binding))
-      .map((binding) => ({
-        place,
-        fault: `DESTINATION_BINDINGS names ${binding}, which is not bound`,
-        remedy: `add it to [[${settingPlaceOf(name, "queues.producers")}]] or [[${settingPlaceOf(name, "services")}]]`,
-      })),
+      .map((binding) =>
+        at(
+          `DESTINATION_BINDINGS names ${binding}, which is not bound`,
+          `add it to [[${settingPlaceOf(name, "queues.producers")}]] or [[${bindings.place}]]`,
+        ),
+      ),
     ...services
       .filter(({ binding, service }) => named.includes(binding) && service === config.name)
-      .map(({ binding }) => ({
-        place: settingPlaceOf(name, "services"),
-        fault: `${binding} leads back to this Worker: deliveries would go round in circles`,
-        remedy: `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
-      })),
+      .map(({ binding }) =>
+        bindings.at(
+          `${binding} leads back to this Worker: deliveries would go round in circles`,
+          `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
+        ),
+      ),
   ];
 }
 
@@ -309,18 +280,14 @@ function ownedBy({ config }: Environment): { key: string; what: string }[] {
     ...consumers.flatMap(({ queue, dead_letter_queue }) => [queue, dead_letter_queue]),
   ];
   const routes = config.routes?.map((route) => (typeof route === "string" ? route : route.pattern)) ?? [];
+  const buckets = config.r2_buckets?.filter(({ binding }) => binding === BUCKET) ?? [];
   return [
     { key: "name", what: "Worker", names: [config.name] },
     { key: "d1_databases", what: "database", names: config.d1_databases.map((one) => one.database_name) },
     { key: "d1_databases", what: "database_id", names: config.d1_databases.map((one) => one.database_id) },
     { key: "queues", what: "queue", names: queues },
     // What one deployment has not stored, its walk removes from the archive.
-    {
-      key: "r2_buckets",
-      what: "bucket",
-      names:
-        config.r2_buckets?.filter(({ binding }) => binding === BUCKET).map((one) => one.bucket_name) ?? [],
-    },
+    { key: "r2_buckets", what: "bucket", names: buckets.map(({ bucket_name }) => bucket_name) },
     { key: "routes", what: "route", names: routes },
   ].flatMap(({ key, what, names }) =>
     [...new Set(names)].flatMap((name) => (name ? [{ key, what: `${what} "${name}"` }] : [])),

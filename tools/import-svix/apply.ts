@@ -16,6 +16,8 @@ type ImportOutcome =
 
 export type Item = EventTypePlan | ApplicationPlan | EndpointPlan;
 
+type Outcome = ImportOutcome | undefined;
+
 /** By the part; a part that is refused, or was not come to, has none. */
 export type Outcomes = Map<Item, ImportOutcome>;
 
@@ -29,7 +31,7 @@ export async function apply(
   target: SvixApi,
   { atOnce, outcomes, progress }: Readonly<{ atOnce: number; outcomes: Outcomes; progress: () => void }>,
 ): Promise<void> {
-  const settle = (item: Item, outcome: ImportOutcome | undefined) => {
+  const settle = (item: Item, outcome: Outcome) => {
     if (outcome) outcomes.set(item, outcome);
     progress();
     return outcome;
@@ -46,56 +48,48 @@ export async function apply(
   });
 }
 
-async function applyEventType(
-  { uid, action }: EventTypePlan,
-  target: SvixApi,
-): Promise<ImportOutcome | undefined> {
-  if (action.kind === "refuse") return undefined;
-  if (action.kind === "leave") return { kind: "left", id: uid };
+async function applyEventType({ uid, action }: EventTypePlan, target: SvixApi): Promise<Outcome> {
+  if (isSettled(action)) return settled(action, uid);
   const body = action.kind === "create" ? action.body : action.change;
   const answer = await target.call("PUT", `/api/v1/event-type/${encodeURIComponent(uid)}`, { body });
-  return answer.ok
-    ? { kind: action.kind === "create" ? "created" : "changed", id: uid }
-    : failed("PUT event-type", answer);
+  if (!answer.ok) return failed("PUT event-type", answer);
+  return { kind: action.kind === "create" ? "created" : "changed", id: uid };
 }
 
-async function applyApplication(
-  { action }: ApplicationPlan,
-  target: SvixApi,
-): Promise<ImportOutcome | undefined> {
-  if (action.kind === "refuse") return undefined;
-  if (action.kind === "leave") return { kind: "left", id: action.id };
+async function applyApplication({ action }: ApplicationPlan, target: SvixApi): Promise<Outcome> {
+  if (isSettled(action)) return settled(action);
   if (action.kind === "create") return created(target, "/api/v1/app", action.body);
   const answer = await target.call("PATCH", `/api/v1/app/${action.id}`, { body: action.change });
   return answer.ok ? { kind: "changed", id: action.id } : failed("PATCH app", answer);
 }
 
-async function applyEndpoint(
-  { action }: EndpointPlan,
-  path: string,
-  target: SvixApi,
-): Promise<ImportOutcome | undefined> {
-  if (action.kind === "refuse") return undefined;
-  if (action.kind === "leave") return { kind: "left", id: action.id };
+async function applyEndpoint({ action }: EndpointPlan, path: string, target: SvixApi): Promise<Outcome> {
+  if (isSettled(action)) return settled(action);
   if (action.kind === "create") return created(target, path, action.body);
   const { fields, headers, secret } = action.change;
   const one = `${path}/${action.id}`;
   // The secret first, and what may enable the endpoint last: nothing is sent that its receiver would refuse.
   const steps = [
-    {
-      method: "POST",
-      path: `${one}/secret/rotate`,
-      body: secret === undefined ? undefined : { key: secret },
-    },
-    { method: "PATCH", path: `${one}/headers`, body: headers && { headers } },
-    { method: "PATCH", path: one, body: fields },
-  ];
-  for (const step of steps) {
-    if (step.body === undefined) continue;
-    const answer = await target.call(step.method, step.path, { body: step.body });
-    if (!answer.ok) return failed(`${step.method} ${step.path.slice(path.length)}`, answer);
+    ["POST", "/secret/rotate", secret === undefined ? undefined : { key: secret }],
+    ["PATCH", "/headers", headers && { headers }],
+    ["PATCH", "", fields],
+  ] as const;
+  for (const [method, part, body] of steps) {
+    const answer = body && (await target.call(method, one + part, { body }));
+    if (answer?.ok === false) return failed(`${method} /${action.id}${part}`, answer);
   }
   return { kind: "changed", id: action.id };
+}
+
+type Settled = Extract<Item["action"], { kind: "refuse" | "leave" }>;
+
+/** Whether there is nothing to do. */
+function isSettled(action: Item["action"]): action is Settled {
+  return action.kind === "refuse" || action.kind === "leave";
+}
+
+function settled(action: Settled, id = action.kind === "leave" ? action.id : ""): Outcome {
+  return action.kind === "leave" ? { kind: "left", id } : undefined;
 }
 
 const createdOut = z.object({ id: z.string().regex(/^[A-Za-z0-9_-]{1,100}$/) });

@@ -37,6 +37,11 @@ export function uidOf({ id, uid }: Readonly<{ id: string; uid: string | null }>)
   return looksLikeId(name) ? `former-${name}` : name;
 }
 
+/** A note of those that are left out, where there are some. @param why follows them */
+function leftOut(what: string, others: readonly string[], why: string): string[] {
+  return others.length > 0 ? [`${what} ${others.map(printable).join(", ")}: ${why}`] : [];
+}
+
 /** The beginning of a text that is too long. */
 export function fitText(what: string, given: string, most: number): Fitted<string> {
   if (given.length <= most) return { value: given, notes: [] };
@@ -57,17 +62,14 @@ export function fitMetadata(given: Readonly<Record<string, string>>): Fitted<Rec
     ([key, value]) =>
       key.length >= 1 && key.length <= keyLength && value.length <= valueLength && key !== UNTAKEN_NAME,
   );
-  const others = entries.filter((entry) => !fitting.includes(entry)).map(([key]) => printable(key));
+  const others = entries.filter((entry) => !fitting.includes(entry)).map(([key]) => key);
   const kept = fitting.slice(0, keys);
   const over = fitting.length - kept.length;
+  const limits = `keys have 1 to ${keyLength} characters and values at most ${valueLength}; left out`;
   return {
     value: Object.fromEntries(kept),
     notes: [
-      ...(others.length > 0
-        ? [
-            `metadata ${others.join(", ")}: keys have 1 to ${keyLength} characters and values at most ${valueLength}; left out`,
-          ]
-        : []),
+      ...leftOut("metadata", others, limits),
       ...(over > 0 ? [`metadata: ${counted(over, "key")} more than ${keys}; left out`] : []),
     ],
   };
@@ -88,15 +90,16 @@ export function fitRate(given: number | null): Fitted<number | null> {
 export function fitEventTypes(given: readonly string[] | null): Fitted<string[] | null> | NotCopied {
   if (given === null) return { value: null, notes: [] };
   const value = [...new Set(given)].filter(isEventType);
-  const others = given.filter((type) => !isEventType(type)).map(printable);
+  const others = given.filter((type) => !isEventType(type));
   if (value.length === 0)
-    return { refused: `none of its event types has a name that is allowed here: ${others.join(", ")}` };
+    return {
+      refused: `none of its event types has a name that is allowed here: ${others.map(printable).join(", ")}`,
+    };
   if (value.length > MAX_EVENT_TYPES)
     return {
       refused: `it has ${value.length} event types; a destination has at most ${MAX_EVENT_TYPES}, or patterns such as invoice.*`,
     };
-  const notes = others.length > 0 ? [`event types ${others.join(", ")}: not allowed as names; left out`] : [];
-  return { value, notes };
+  return { value, notes: leftOut("event types", others, "not allowed as names; left out") };
 }
 
 export function isEventType(name: string): boolean {
@@ -114,12 +117,11 @@ export function fitChannels(
     return {
       refused: `it takes the channels ${names} alone, which this target does not know; without them it would get every message`,
     };
-  const [value, unfit] = [given.filter(isChannelName), given.filter((name) => !isChannelName(name))];
+  const value = given.filter(isChannelName);
   if (value.length === 0)
     return { refused: `none of its channels has a name that is allowed here: ${names}` };
-  const others = unfit.map(printable);
-  const notes = others.length > 0 ? [`channels ${others.join(", ")}: not allowed as names; left out`] : [];
-  return { value, notes };
+  const others = given.filter((name) => !isChannelName(name));
+  return { value, notes: leftOut("channels", others, "not allowed as names; left out") };
 }
 
 const isChannelName = (name: string) => channelShape.pattern.test(name);
@@ -141,9 +143,8 @@ export function fitHeaders(given: Readonly<Record<string, string>>): Fitted<Reco
     return isNew && HEADER_NAME.test(name) && HEADER_VALUE.test(value) && isOwnToGive(lower);
   });
   const kept = fitting.slice(0, MAX_HEADERS);
-  const others = entries.filter((entry) => !kept.includes(entry)).map(([name]) => printable(name));
-  const notes = others.length > 0 ? [`headers ${others.join(", ")}: not allowed here; left out`] : [];
-  return { value: Object.fromEntries(kept), notes };
+  const others = entries.filter((entry) => !kept.includes(entry)).map(([name]) => name);
+  return { value: Object.fromEntries(kept), notes: leftOut("headers", others, "not allowed here; left out") };
 }
 
 function isOwnToGive(lowerName: string): boolean {
@@ -169,9 +170,8 @@ export function fitSchemas(given: Readonly<Record<string, unknown>> | null): Fit
   const newest = versions.at(-1);
   if (newest === undefined) return { value: undefined, notes: [] };
   const [version, schema] = newest;
-  const others = versions.slice(0, -1).map(([name]) => printable(name));
-  const notes =
-    others.length > 0 ? [`schemas ${others.join(", ")}: only ${printable(version)} is copied`] : [];
+  const others = versions.slice(0, -1).map(([name]) => name);
+  const notes = leftOut("schemas", others, `only ${printable(version)} is copied`);
   const [fault] = schemaFaults(schema);
   if (fault === undefined) return { value: schema, notes };
   const where = fault.pointer === "" ? "it" : fault.pointer;

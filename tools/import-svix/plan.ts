@@ -99,33 +99,32 @@ function isTaken(taken: Set<string>, named: Named): boolean {
 }
 
 function refusedTwice(named: Named) {
-  const reason = `another one at the source goes by ${uidOf(named)}, too: give it another uid there`;
-  return { id: named.id, uid: uidOf(named), action: { kind: "refuse", reason }, notes: [] } as const;
+  const uid = uidOf(named);
+  return refused(named.id, uid, `another one at the source goes by ${uid}, too: give it another uid there`);
+}
+
+function refused(id: string, uid: string, reason: string) {
+  return { id, uid, action: { kind: "refuse", reason }, notes: [] } as const;
 }
 
 const MAX_TYPE_DESCRIPTION = 1_000;
 
 function planEventType(type: SvixEventType, known: SvixEventType | undefined): EventTypePlan {
   const { name, archived } = type;
-  if (!isEventType(name)) {
-    const reason =
-      "its name is not allowed here: parts of letters, digits, _ and -, joined by single dots, 128 characters at most";
-    return { id: name, uid: name, action: { kind: "refuse", reason }, notes: [] };
-  }
+  if (!isEventType(name))
+    return refused(
+      name,
+      name,
+      "its name is not allowed here: parts of letters, digits, _ and -, joined by single dots, 128 characters at most",
+    );
   const description = fitText("description", type.description, MAX_TYPE_DESCRIPTION);
   const schema = fitSchemas(type.schemas);
-  const body = {
-    ...{ description: description.value, archived },
-    ...(schema.value !== undefined && { schemas: { "1": schema.value } }),
-  };
+  const fields = { description: description.value, archived };
+  const body = { ...fields, ...(schema.value !== undefined && { schemas: { "1": schema.value } }) };
   const notes = [...description.notes, ...schema.notes, ...typeNotes(type)];
   if (known === undefined) return { id: name, uid: name, action: { kind: "create", body }, notes };
-  const before = {
-    description: known.description,
-    archived: known.archived,
-    schema: fitSchemas(known.schemas).value,
-  };
-  const differs = differing({ description: description.value, archived, schema: schema.value }, before);
+  const before = { ...known, schema: fitSchemas(known.schemas).value };
+  const differs = differing({ ...fields, schema: schema.value }, before);
   return { id: name, uid: name, action: changeOrLeave(name, body, differs), notes };
 }
 
@@ -162,9 +161,7 @@ function planApplication(
   const notes = [...name.notes, ...metadata.notes, ...rate.notes, ...shared];
   const common = { id: application.id, uid, notes, endpoints };
   if (known === undefined) return { ...common, action: { kind: "create", body: { ...fields, uid } } };
-  const { name: nameBefore, metadata: metadataBefore, throttleRate } = known;
-  const differs = differing(fields, { name: nameBefore, metadata: metadataBefore, throttleRate });
-  return { ...common, action: changeOrLeave(known.id, fields, differs) };
+  return { ...common, action: changeOrLeave(known.id, fields, differing(fields, known)) };
 }
 
 /** @param applicationRate of endpoints without one of their own: as theirs it is shown as none */
@@ -176,12 +173,7 @@ function planEndpoint(
 ): EndpointPlan {
   const { id } = endpoint;
   const uid = uidOf(endpoint);
-  const refuse = (reason: string): EndpointPlan => ({
-    id,
-    uid,
-    action: { kind: "refuse", reason },
-    notes: [],
-  });
+  const refuse = (reason: string): EndpointPlan => refused(id, uid, reason);
   const channels = fitChannels(endpoint.channels, takesChannels);
   if ("refused" in channels) return refuse(channels.refused);
   const types = fitEventTypes(endpoint.eventTypes);

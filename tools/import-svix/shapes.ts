@@ -10,17 +10,17 @@ const name = z
   .regex(/^[A-Za-z0-9_.-]{1,256}$/)
   .refine((given) => !/^\.+$/.test(given));
 
-const optional = <T>(schema: z.ZodType<T>) => schema.nullish().transform((given) => given ?? null);
+/** A field that may be missing. */
+const or = <T, D>(schema: z.ZodType<T>, otherwise: D) =>
+  schema.nullish().transform((given) => given ?? otherwise);
 
-const metadata = z
-  .record(z.string(), z.string())
-  .nullish()
-  .transform((given) => given ?? {});
-
+const metadata = or(z.record(z.string(), z.string()), {});
+const uid = or(name, null);
+const description = or(z.string(), "");
 const rate = z.number().nullish();
 
 export const applicationOut = z
-  .object({ id: name, uid: optional(name), name: z.string(), metadata, throttleRate: rate, rateLimit: rate })
+  .object({ id: name, uid, name: z.string(), metadata, throttleRate: rate, rateLimit: rate })
   .transform(({ rateLimit, throttleRate, ...others }) => ({
     ...others,
     throttleRate: throttleRate ?? rateLimit ?? null,
@@ -32,15 +32,7 @@ const names = z.array(z.string()).nullish();
 
 export const endpointOut = z
   .object({
-    ...{ id: name, uid: optional(name), url: z.string(), metadata },
-    description: z
-      .string()
-      .nullish()
-      .transform((given) => given ?? ""),
-    disabled: z
-      .boolean()
-      .nullish()
-      .transform((given) => given ?? false),
+    ...{ id: name, uid, url: z.string(), metadata, description, disabled: or(z.boolean(), false) },
     ...{ eventTypes: names, filterTypes: names, channels: names, throttleRate: rate, rateLimit: rate },
   })
   .transform(({ rateLimit, throttleRate, filterTypes, eventTypes, channels, ...others }) => ({
@@ -86,22 +78,14 @@ export type SvixEndpoint = Readonly<z.infer<typeof endpointOut>> &
 
 export const eventTypeOut = z
   .object({
-    name,
-    description: z
-      .string()
-      .nullish()
-      .transform((given) => given ?? ""),
-    archived: z.boolean().nullish(),
-    deprecated: z.boolean().nullish(),
-    schemas: optional(z.record(z.string(), z.unknown())),
-    groupName: optional(z.string()),
+    ...{ name, description, archived: or(z.boolean(), false), deprecated: or(z.boolean(), false) },
+    schemas: or(z.record(z.string(), z.unknown()), null),
+    groupName: or(z.string(), null),
     featureFlag: z.string().nullish(),
     featureFlags: names,
   })
-  .transform(({ archived, deprecated, featureFlag, featureFlags, ...others }) => ({
+  .transform(({ featureFlag, featureFlags, ...others }) => ({
     ...others,
-    archived: archived ?? false,
-    deprecated: deprecated ?? false,
     featureFlags: featureFlags ?? (featureFlag ? [featureFlag] : []),
   }));
 
