@@ -137,7 +137,7 @@ describe("deliveries", () => {
     const filters = ["--state", "waiting", "--destination", waiting.destination_id, "--limit", "1"];
     const table = await breakwater(["deliveries", "list", ...filters]);
     expect(sent[0]?.path).toBe(
-      `/v1/deliveries?state=waiting&destination_id=${waiting.destination_id}&limit=1`,
+      `/v1/deliveries?destination_id=${waiting.destination_id}&state=waiting&limit=1`,
     );
     expect(table.out.split("\n").map((line) => line.split(/ +/).slice(0, 3))).toEqual([
       ["ID", "STATE", "REASON"],
