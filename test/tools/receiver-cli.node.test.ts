@@ -92,7 +92,10 @@ test.each([
 ])("%s %s is a mistake that is named, and nothing is started", async (...flags) => {
   const run = promisify(execFile)(process.execPath, [SCRIPT, flags.join("=")], { cwd: projectRoot });
   const failure = await run.catch((error: unknown) => error);
-  expect(failure).toMatchObject({ code: 2, stderr: expect.stringContaining(`${flags[0]} is "${flags[1]}"; expected a whole number`) });
+  expect(failure).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(`${flags[0]} is "${flags[1]}"; expected a whole number`),
+  });
 });
 
 test("a port that is taken is an error in one line", async () => {
