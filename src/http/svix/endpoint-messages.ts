@@ -15,7 +15,6 @@ import { countOutcomes } from "../../store/stats.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { eventType, rangeErrors, timeParam } from "../parameters.ts";
 import {
   deliveryRecordsOf,
   refuseTypes,

@@ -5,7 +5,6 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { checked } from "../../core/field-errors.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
 import type { Result } from "../../core/result.ts";

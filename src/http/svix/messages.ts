@@ -12,7 +12,6 @@ import type { Application } from "../../features/applications/sql.ts";
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
 import { exampleIn } from "../../features/event-types/service.ts";
-import { isMediaType } from "../../features/events/content.ts";
 import { eventPositions, MAX_EVENT_BYTES, newEvent, ofOne, placesIn } from "../../features/events/schema.ts";
 import {
   findEvents,

@@ -10,7 +10,6 @@ import { type LoadedPage, pollInLoop, readFromPosition, seekPoll } from "../../f
 import { permitting } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { eventType, timeParam } from "../parameters.ts";
 import { namedEndpoint } from "./endpoints.ts";
 import { loadedMessageViews } from "./messages.ts";
 import { applicationOf, bodyOf, callerWithin, granted, pageQuery, queryOf, refuseUnknown } from "./shapes.ts";

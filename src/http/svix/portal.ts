@@ -4,7 +4,6 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { checked } from "../../core/field-errors.ts";
 import type { PortalRules } from "../../core/portal-access.ts";
 import { newPortalLink } from "../../features/portal-links/schema.ts";
 import { createPortalLink } from "../../features/portal-links/service.ts";
@@ -14,7 +13,7 @@ import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { answerOf, problem } from "../problems.ts";
-import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../rate-limit.ts";
+import { overAnonymousLimit } from "../rate-limit.ts";
 import { applicationFor, applicationInput } from "./applications.ts";
 import { bodyOf, granted, refuseFields, unsupported, validated } from "./shapes.ts";
 

@@ -7,13 +7,14 @@ import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { checked } from "../../core/field-errors.ts";
 import { OPERATOR, principalWithin } from "../../core/principal.ts";
 import { type FieldError, isOk, type RefusalKind, type Result, withFieldNames } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
+import { encodeCursor } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { encodeCursor } from "../parameters.ts";
-import { answerOf, checked, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
+import { answerOf, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
 
 const codes: Readonly<Record<number, string>> = {
   400: "bad_request",
