@@ -40,6 +40,8 @@ export async function playAll(
 ): Promise<Played> {
   mkdirSync(place, { recursive: true });
   if (!isBeside) dropClaims(place);
+  // Nobody would read its results.
+  process.once("disconnect", () => process.exit(1));
   const others = isBeside ? [] : Array.from({ length: processes - 1 }, startBeside);
   for (const [i, run] of runs.entries()) {
     const file = fileOf(place, run);

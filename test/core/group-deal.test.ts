@@ -36,12 +36,12 @@ function block(member: string, slots: number, part: Partial<Block> = {}): Block 
 function ask(
   state: GroupState,
   member: string,
-  { slots = 20, sends = 100, now = NOW, maxConcurrency = 16 } = {},
+  { slots = 20, sends = 100, now = NOW, maxConcurrency = 16, rateBurst = 1 } = {},
 ) {
   const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitMs: 0 };
   const report = { ...none, member, tenant: tenantOf(member), isOneHost: true };
   const request = { slots, sends, leaseMs: 5_000, report };
-  return deal(state, request, { ...settings, maxConcurrency }, now, 0);
+  return deal(state, request, { ...settings, maxConcurrency, rateBurst }, now, 0);
 }
 
 /** What the member is given, or why it is refused. */
@@ -56,7 +56,7 @@ describe("a member gets a block", () => {
   it("of all slots but an eighth, and of the sends of most of a second, where it is alone", () => {
     const { state, answer } = ask(empty, "a");
     const id = `${NOW.toString(36)}-0-1`;
-    expect(answer).toEqual({
+    expect(answer).toStrictEqual({
       kind: "block",
       block: {
         id,
@@ -65,12 +65,21 @@ describe("a member gets a block", () => {
       },
     });
     const counted = { slots: 14, everyMs: 10, tat: NOW + 880, expiresAt: NOW + 7_000 };
-    expect(state).toEqual({
+    expect(state).toStrictEqual({
       ...empty,
       settings,
       given: 1,
       blocks: [{ id, member: "a", tenant: "a", ...counted }],
     });
+  });
+
+  it("of a whole burst beside these sends", () => {
+    expect(givenTo(empty, "a", { sends: 200, rateBurst: 100 })).toMatchObject({ sends: 187 });
+  });
+
+  it("that the group wants back while its window is narrower than the limit", () => {
+    const state = { ...empty, window: { ...empty.window, size: 8 } };
+    expect(ask(state, "a", { slots: 1 }).answer).toHaveProperty("block.wanted", true);
   });
 
   it("that the group does not want back while no more than half is out", () => {
@@ -99,13 +108,22 @@ describe("a member gets a block", () => {
     expect(givenTo(state, "c")).toBe("concurrency");
   });
 
+  it("out of the last eighth, of what is left of it and of the whole", () => {
+    expect(givenTo({ ...empty, blocks: [block("a", 15)] }, "b")).toMatchObject({ slots: 1 });
+    const rest = { ...empty, ring: [waiter("x")], blocks: [block("b", 1, { fresh: true })] };
+    expect(givenTo(rest, "c")).toMatchObject({ slots: 1 });
+  });
+
   it("beside those out of the last eighth, which count for nobody else's share", () => {
     expect(givenTo({ ...empty, blocks: [block("a", 2, { fresh: true })] }, "b")).toMatchObject({ slots: 14 });
     expect(
       givenTo({ ...empty, blocks: [block("a", 13), block("b", 2, { fresh: true })] }, "a"),
-    ).toMatchObject({
-      slots: 1,
-    });
+    ).toMatchObject({ slots: 1 });
+    // The window has become narrower since.
+    const narrowed = { ...empty, blocks: [block("a", 11), block("b", 4, { fresh: true })] };
+    expect(givenTo(narrowed, "a")).toMatchObject({ slots: 1 });
+    const own = { ring: [waiter("a2", { calledAt: NOW - 10 })], blocks: [block("a1", 2, { fresh: true })] };
+    expect(givenTo({ ...empty, ...own }, "a2")).toMatchObject({ slots: 14 });
   });
 
   it("of its tenant's share of the sends only, where others have blocks", () => {
@@ -189,6 +207,11 @@ describe("while others wait, a member", () => {
     expect(givenTo({ ...empty, ring }, "c")).toBe("concurrency");
   });
 
+  it("that was called waits for nobody", () => {
+    const ring = [waiter("b"), waiter("c", { calledAt: NOW - 10 })];
+    expect(givenTo({ ...empty, ring }, "c")).toMatchObject({ slots: 7 });
+  });
+
   it("that is behind one who was called leaves a slot for that one", () => {
     const ring = [waiter("b", { calledAt: NOW - 10 }), waiter("c")];
     const blocks = (slots: number) => ({ ...empty, ring, blocks: [block("d", slots)] });
@@ -213,6 +236,11 @@ describe("while others wait, a member", () => {
     expect(givenTo(state, "b")).toEqual(expected);
   });
 
+  it("gets nothing of it where one of several has waited since its tenant had a turn", () => {
+    const ring = [waiter("c", { since: NOW - 10 }), waiter("d", { since: NOW + 1 })];
+    expect(givenTo({ ...empty, ring, served: [{ tenant: "b", at: NOW }] }, "b")).toBe("concurrency");
+  });
+
   it("gets it where the other tenant was served later", () => {
     const served = [
       { tenant: "b", at: NOW - 5 },
@@ -229,12 +257,15 @@ describe("while others wait, a member", () => {
       { tenant: "y", at: NOW - 50 },
       { tenant: "b", at: NOW - 40 },
     ];
-    const ring = [waiter("b", { calledAt: NOW - 1 }), waiter("c", { since: NOW - 50 })];
+    const ring = [waiter("b", { calledAt: NOW - 1 }), waiter("c", { since: NOW - 50 }), waiter("d")];
     expect(ask({ ...empty, ring, served }, "b").state.served).toEqual([
       { tenant: "y", at: NOW - 50 },
       { tenant: "b", at: NOW },
     ]);
     expect(ask({ ...empty, ring: [waiter("b")], served }, "b").state.served).toEqual([]);
+    const many = Array.from({ length: 2_000 }, (_, i) => ({ tenant: `${i}`, at: NOW }));
+    const { state } = ask({ ...empty, ring, served: many }, "b");
+    expect(state.served).toEqual([...many.slice(1), { tenant: "b", at: NOW }]);
   });
 });
 
@@ -292,6 +323,7 @@ describe("the group calls members that wait", () => {
     expect(state.ring.map(({ calledAt }) => calledAt)).toEqual([NOW, NOW, 0]);
     const coming = [waiter("x", { calledAt: NOW - 10 }), ...ring];
     expect(call({ ring: coming, blocks: [block("d", 12)] }).members).toEqual(["a"]);
+    expect(call({ ring }, { maxConcurrency: 1 }).members).toEqual(["a"]);
     const none = { ring, blocks: [block("d", 14)] };
     expect(call(none)).toEqual({ state: { ...empty, ...none }, members: [], at: NOW + 1_000 });
   });
@@ -308,7 +340,7 @@ describe("the group calls members that wait", () => {
     const asked = (askedAt: number) => "abcdefghij".split("").map((member) => waiter(member, { askedAt }));
     const blocks = [block("x", 13)];
     expect(call({ ring: asked(NOW - 999), blocks }).members).toHaveLength(1);
-    expect(call({ ring: asked(NOW - 1_000), blocks }).members).toHaveLength(7);
+    expect(call({ ring: asked(NOW - 1_000), blocks }).members).toEqual("abcdefg".split(""));
     const coming = [waiter("y", { calledAt: NOW - 10 }), waiter("z", { calledAt: NOW - 10 })];
     expect(call({ ring: [...coming, ...asked(NOW - 1_000)], blocks }).members).toHaveLength(5);
     // The rate has turns for two.
