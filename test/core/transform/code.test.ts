@@ -71,7 +71,7 @@ describe("the answer of a function", () => {
   });
 
   it("may leave out every part, and then has no headers", () => {
-    expect(made({})).toEqual({ kind: "made", made: { headers: {} } });
+    expect(made({})).toStrictEqual({ kind: "made", made: { headers: {} } });
   });
 
   it("cancels the delivery by null", () => {
