@@ -235,13 +235,10 @@ export function storedHeader(
 }
 
 function versionsOf(events: readonly EventHeader[]): StoredHeader["versions"] {
-  const some = events.flatMap(({ version }, index) => (version ? [{ ...version, index }] : []));
-  if (some.length === 0) return undefined;
-  const groups = Map.groupBy(some, ({ version, since }) => `${version} ${since}`);
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group;
-    return first ? [[first.version, first.since, ...runsOf(group.map(({ index }) => index))] as const] : [];
-  });
+  const own = events.map(({ version }) => (version ? [version] : []));
+  const found = withRuns(own, ({ version, since }) => `${version} ${since}`);
+  if (found.length === 0) return undefined;
+  return found.map(([{ version, since }, runs]) => [version, since, ...runs] as const);
 }
 
 /** The version of the data of the event at an index; undefined when its type had but one. */
@@ -261,21 +258,21 @@ function tagsOf(
   events: readonly EventHeader[],
   tenants: readonly string[],
 ): NonNullable<StoredHeader["tags"]> {
-  const given = events.flatMap(({ tenant, tags = [] }, index) =>
-    [...new Set(tags)].map((tag) => ({ tenant: tenants.indexOf(tenant), tag, index })),
+  const own = events.map(({ tenant, tags = [] }) =>
+    [...new Set(tags)].map((tag) => ({ tenant: tenants.indexOf(tenant), tag })),
   );
-  const groups = Map.groupBy(given, ({ tenant, tag }) => `${tenant} ${tag}`);
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group;
-    return first ? [[first.tenant, first.tag, runsOf(group.map(({ index }) => index))] as const] : [];
-  });
+  const found = withRuns(own, ({ tenant, tag }) => `${tenant} ${tag}`);
+  return found.map(([{ tenant, tag }, runs]) => [tenant, tag, runs] as const);
 }
 
 /** Each value with the events that have it. @param values of each event, in the order of the events */
-function withRuns<T>(values: readonly (readonly T[])[]): (readonly [value: T, events: Runs])[] {
+function withRuns<T>(
+  values: readonly (readonly T[])[],
+  nameOf: (value: T) => unknown = (value) => value,
+): (readonly [value: T, events: Runs])[] {
   const given = values.flatMap((own, index) => [...new Set(own)].map((value) => ({ value, index })));
-  return [...Map.groupBy(given, ({ value }) => value)].map(
-    ([value, group]) => [value, runsOf(group.map(({ index }) => index))] as const,
+  return [...Map.groupBy(given, ({ value }) => nameOf(value)).values()].flatMap((group) =>
+    group.slice(0, 1).map(({ value }) => [value, runsOf(group.map(({ index }) => index))] as const),
   );
 }
 

@@ -70,7 +70,7 @@ async function pageIn(
   const { bundles, rest } = await walkBack<BundleRow>(db, WALK, within, asked);
   const planned = bundles
     .flatMap((row) => plannedIn(row, { ...filter, tenant, tag }).reverse())
-    .filter((one) => before === undefined || isAfter(one, before));
+    .filter((one) => before === undefined || comesAfter(one, before));
   const found: FoundDelivery[] = [];
   let looked = 0;
   while (looked < Math.min(planned.length, LOOKED_AT) && found.length <= limit) {
@@ -85,8 +85,8 @@ async function pageIn(
   return { found: await withoutOver(db, shown, filter), next };
 }
 
-/** Whether it comes after the other in the list: by event and destination, descending. */
-function isAfter(one: DeliveryKey, other: DeliveryKey): boolean {
+/** Whether it comes after the other in a list by event and destination, descending. */
+export function comesAfter(one: DeliveryKey, other: DeliveryKey): boolean {
   if (one.eventId !== other.eventId) return one.eventId < other.eventId;
   return one.destinationId < other.destinationId;
 }

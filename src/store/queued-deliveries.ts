@@ -7,6 +7,7 @@
 import { bundleOf, type DeliveryKey, deliveryName, eventAt, lastEventOf } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { type Databases, select } from "./databases.ts";
+import { comesAfter } from "./deliveries-by-event.ts";
 import type { DeliveryFilter } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -86,12 +87,9 @@ async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<Deli
   const top = Math.min(newest, bundleOf(range.last), before ? bundleOf(before.eventId) : newest);
   const floor = Math.max(lowest, top - SCANNED);
   const bundles = await select<BundleRow>(d1, UNSCHEDULED, floor, top);
-  const isBefore = ({ eventId, destinationId }: DeliveryKey) =>
-    !before ||
-    eventId < before.eventId ||
-    (eventId === before.eventId && destinationId < before.destinationId);
-  const planned = bundles.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
-  const found = await queuedOf(place, planned, filter.limit + 1);
+  const planned = bundles.flatMap((row) => plannedIn(row, filter).reverse());
+  const after = before ? planned.filter((one) => comesAfter(one, before)) : planned;
+  const found = await queuedOf(place, after, filter.limit + 1);
   const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
   return pageOf(found, filter.limit, rest);
 }

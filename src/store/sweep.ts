@@ -189,10 +189,22 @@ export async function findLost(
   const looked = fitting(old, most.deliveries);
   const upto = looked.at(-1)?.id ?? after;
   const more = looked.length < old.length || old.length === most.bundles;
+  const found = await lostAmong(db, looked, () => select(db, LOST, after, upto, at, row));
+  return { upto, more, ...found };
+}
+
+type LostAmong = Pick<LostPage, "lost" | "unreadable">;
+
+/** The lost deliveries of the bundles that have been looked at. @param read the parts of those that have planned some */
+async function lostAmong(
+  db: D1Database,
+  looked: readonly Readonly<{ id: number; planned: number; fault: BundleFault | null }>[],
+  read: () => Promise<readonly LostPart[]>,
+): Promise<LostAmong> {
   const unreadable = faultsIn(looked);
-  if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [], unreadable };
-  const found = await lostOf(db, await select<LostPart>(db, LOST, after, upto, at, row));
-  return { upto, more, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
+  if (looked.every(({ planned }) => planned === 0)) return { lost: [], unreadable };
+  const found = await lostOf(db, await read());
+  return { lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
 }
 
 function faultsIn(
@@ -215,10 +227,7 @@ type LostPart = Readonly<{
 }>;
 
 /** The deliveries of the parts that have neither a bit nor a row, and stand behind none; none of bundles whose times to live cannot be read. */
-async function lostOf(
-  db: D1Database,
-  parts: readonly LostPart[],
-): Promise<Readonly<{ lost: readonly LostDelivery[]; unreadable: readonly UnreadableBundle[] }>> {
+async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<LostAmong> {
   if (parts.length === 0) return { lost: [], unreadable: [] };
   const known = await knownOf(
     db,
@@ -448,14 +457,8 @@ export async function scheduledAfter(db: D1Database, after: Position, limit: num
 
 const LOST_SCHEDULED = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
 
-type LostScheduled = Readonly<{
-  /** Every plan up to this position has been checked; `after` when there was none. */
-  upto: Position;
-  /** Whether more bundles can be checked already. */
-  more: boolean;
-  lost: readonly LostDelivery[];
-  unreadable: readonly UnreadableBundle[];
-}>;
+/** `upto`: every plan up to this position has been checked; `after` when there was none. */
+type LostScheduled = Omit<LostPage, "upto"> & Readonly<{ upto: Position }>;
 
 /** Checks the next bundles after `after` that were due by `horizon` (epoch ms). */
 export async function findLostScheduled(
@@ -465,9 +468,6 @@ export async function findLostScheduled(
   most: Most,
 ): Promise<LostScheduled> {
   const { looked, ...page } = await nextPage(db, after, horizon, most);
-  const unreadable = faultsIn(looked);
-  if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [], unreadable };
   const ids = looked.map(({ id }) => id);
-  const found = await lostOf(db, await select<LostPart>(db, LOST_SCHEDULED, ids));
-  return { ...page, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
+  return { ...page, ...(await lostAmong(db, looked, () => select(db, LOST_SCHEDULED, ids))) };
 }

@@ -307,8 +307,7 @@ const endSql = (state: StillState) => `
   UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
   WHERE ${isStill(state, "?1", "?5")}`;
 
-const END = endSql("waiting");
-const END_RETRYING = endSql("retrying");
+const END = { waiting: endSql("waiting"), retrying: endSql("retrying") };
 
 /** How many rows the statement before it has changed. Unlike the count in D1's answer, it leaves out what triggers change. */
 const CHANGED = "SELECT changes() AS n";
@@ -343,23 +342,20 @@ async function endStill(
   deliveries: readonly DeliveryKey[],
   { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,
   now: number,
+  still: StillState = "waiting",
 ): Promise<Ended> {
   if (deliveries.length === 0) return { count: 0, held: [] };
   const names = JSON.stringify(namesOf(deliveries));
   const values = [names, state, reason, now, dueBy];
-  const [, , ended, packed, held] = await db.batch([
-    countFailed(db, "waiting", names, dueBy),
-    db.prepare(END).bind(...values),
+  const [, , ended, packed, held] = await db.batch<Record<string, unknown>>([
+    countFailed(db, still, names, dueBy),
+    db.prepare(END[still]).bind(...values),
     db.prepare(CHANGED),
-    db.prepare(END_PACKED).bind(...values),
+    ...(still === "waiting" ? [db.prepare(END_PACKED).bind(...values)] : []),
     ...(state === "dead" ? [db.prepare(HELD_KEYS).bind(names)] : []),
   ]);
-  const count = changedIn(ended) + (packed?.results.length ?? 0);
-  return { count, held: (held?.results ?? []) as DeliveryKey[] };
-}
-
-function changedIn(result: D1Result<unknown> | undefined): number {
-  return (result?.results[0] as { n: number } | undefined)?.n ?? 0;
+  const count = Number(ended?.results[0]?.n ?? 0) + (packed?.results.length ?? 0);
+  return { count, held: (held?.results ?? []) as unknown as DeliveryKey[] };
 }
 
 /** Cancels those of a deleted destination's deliveries that are still to be retried, and counts them in their replays. */
@@ -369,15 +365,7 @@ export async function cancelRetrying(
   events: readonly number[],
   now: number,
 ): Promise<number> {
-  if (events.length === 0) return 0;
-  const names = JSON.stringify(events.map((event) => [destination, event]));
-  const { state, reason } = DELETED;
-  const [, , ended] = await db.batch([
-    countFailed(db, "retrying", names, Number.MAX_SAFE_INTEGER),
-    db.prepare(END_RETRYING).bind(names, state, reason, now, Number.MAX_SAFE_INTEGER),
-    db.prepare(CHANGED),
-  ]);
-  return changedIn(ended);
+  return (await endStill(db, keysOf(destination, events), DELETED, now, "retrying")).count;
 }
 
 const ROWS_AFTER = `
