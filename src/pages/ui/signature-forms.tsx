@@ -38,6 +38,7 @@ export const SignatureForms: FC<{ form: FormState }> = ({ form }) => {
             <CheckBox
               name={`sign_${name}`}
               checked={valueIn(form, `sign_${name}`) === "on"}
+              value="on"
               label={formTexts[name]}
               {...(i === 0 && markOf(form, "signature_forms"))}
             />
