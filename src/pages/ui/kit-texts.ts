@@ -2,82 +2,46 @@
 
 import type { Child } from "hono/jsx";
 import type { CertificationTexts } from "../../core/certification.ts";
-import type { NoticeEvent } from "../../core/notices.ts";
 import type { ActionView } from "../../features/approvals/service.ts";
 import type { AttemptJson, DeliveryJson } from "../../features/deliveries/schema.ts";
 import type { TransformTexts } from "./transform-texts.ts";
 
 type ActionState = ActionView["state"];
 
-export type ActionTexts = Readonly<{
-  states: Readonly<Record<ActionState, string>>;
-  about: Readonly<Record<ActionState, string>>;
-  approve: string;
-  refuse: string;
-  asked: string;
-  state: string;
-  until: string;
-  answer: string;
-}>;
+/** Texts of these names. */
+type Words<Names extends string> = Readonly<Record<Names, string>>;
+
+type ActionTexts = Words<"approve" | "refuse" | "asked" | "state" | "until" | "answer"> &
+  Readonly<{ states: Words<ActionState>; about: Words<ActionState> }>;
 
 export type CertificationPageTexts = CertificationTexts &
-  Readonly<Record<"title" | "lede" | "consent" | "run" | "certified" | "notCertified" | "never", string>>;
+  Words<"title" | "lede" | "consent" | "run" | "certified" | "notCertified" | "never">;
 
-/** The page of an attempt. */
-export type ExchangeTexts = Readonly<{
-  /** The link to its delivery. */
-  back: string;
-  after: (time: string) => string;
-  /** Introduces the id of its delivery, where ids are shown. */
-  of?: string;
-  archive: Readonly<Record<Exclude<AttemptJson["archive"], "kept">, string>>;
-  request: string;
-  /** Follows the heading of a request as it would be made now, and of one as it was sent. */
-  requestHint: string;
-  masked: string;
-  noRequest: string;
-  noBody: string;
-  response: string;
-  noAnswer: string;
-  cut: string;
-  empty: string;
-  download: string;
-  binary: (bytes: string) => string;
-  /** In place of the page for who may not see contents. */
-  hidden: string;
-}>;
-
-export type NoticeTexts = Readonly<{
-  title: string;
-  lede: (tenant: string) => string;
-  kind: string;
-  kinds: Readonly<Record<"mail" | "webhook", string>>;
-  target: string;
-  targetHint: string;
-  kept: (target: string) => string;
-  on: string;
-  events: Readonly<Record<NoticeEvent, string>>;
-  minutes: string;
-  language: string;
-  save: string;
-  saved: string;
-  test: string;
-  tested: string;
-  remove: string;
-  /** Introduces the channel's own fault. */
-  fault: string;
-  faults: Readonly<Record<"kind" | "target" | "on" | "open_after_minutes" | "language", string>>;
-}>;
+/**
+ * The page of an attempt. `back` leads to its delivery, `hidden` is in place of the page for who may not see contents.
+ * `requestHint` follows the heading of a request as it would be made now, `masked` that of one as it was sent.
+ */
+type ExchangeTexts = Words<
+  | ("back" | "request" | "requestHint" | "masked" | "noRequest" | "noBody")
+  | ("response" | "noAnswer" | "cut" | "empty" | "download" | "hidden")
+> &
+  Readonly<{
+    after: (time: string) => string;
+    /** Introduces the id of its delivery, where ids are shown. */
+    of?: string;
+    archive: Words<Exclude<AttemptJson["archive"], "kept">>;
+    binary: (bytes: string) => string;
+  }>;
 
 /** Notices in English: on the dashboard, and in the portal. */
-export const noticeTexts: NoticeTexts = {
+export const noticeTexts = {
   title: "Notices",
-  lede: () => "Get a notice when something is wrong with this endpoint: at most one an hour.",
+  lede: (_tenant: string) => "Get a notice when something is wrong with this endpoint: at most one an hour.",
   kind: "Send notices by",
   kinds: { mail: "Mail", webhook: "A webhook of your own" },
   target: "Address",
   targetHint: "The https URL of the incoming webhook, or the mail address. A URL is not shown again.",
-  kept: (target) => `Currently ${target}. Leave this empty to keep it.`,
+  kept: (target: string) => `Currently ${target}. Leave this empty to keep it.`,
   on: "Send one when",
   events: {
     disabled: "the endpoint was paused because of its failures",
@@ -92,6 +56,7 @@ export const noticeTexts: NoticeTexts = {
   test: "Send a test notice",
   tested: "The test notice was accepted.",
   remove: "Stop notices",
+  /** Introduces the channel's own fault. */
   fault: "The last notice was not accepted",
   faults: {
     kind: "Choose one of the list.",
@@ -102,61 +67,49 @@ export const noticeTexts: NoticeTexts = {
   },
 };
 
+export type NoticeTexts = Readonly<typeof noticeTexts>;
+
 /** The page of a test event. */
-export type TestTexts = Readonly<{
-  title: string;
-  heading: string;
-  accepted: (status: string) => string;
-  rejected: (status: string) => string;
-  noAnswer: (why: string) => string;
-  /** The same for the answer of a firewall, where that has words of its own. */
-  challenged?: (why: string) => string;
-  /** Whether to say what to do about a firewall. */
-  showsHints?: true;
-  took: (time: string) => string;
-  what: string;
-  type: string;
-  send: string;
-  again: string;
-  crumb: string;
-  back: string;
-  request: string;
-  response: string;
-  redirect: string;
-  /** Where no type has an example. */
-  noTypes?: Child;
-  /** Why a type without an example is refused, where the refusal does not say it. */
-  noExample?: string;
-}>;
+type TestTexts = Words<
+  | ("title" | "heading" | "what" | "type" | "send" | "again" | "crumb" | "back")
+  | ("request" | "response" | "redirect")
+> &
+  Readonly<{
+    accepted: (status: string) => string;
+    rejected: (status: string) => string;
+    noAnswer: (why: string) => string;
+    /** The same for the answer of a firewall, where that has words of its own. */
+    challenged?: (why: string) => string;
+    /** Whether to say what to do about a firewall. */
+    showsHints?: true;
+    took: (time: string) => string;
+    /** Where no type has an example. */
+    noTypes?: Child;
+    /** Why a type without an example is refused, where the refusal does not say it. */
+    noExample?: string;
+  }>;
 
 /** The list of deliveries. */
-type LogTexts = Readonly<{
-  title: string;
-  states: Readonly<Record<DeliveryJson["state"] | "all", string>>;
-  event: string;
-  state: string;
-  attempts: string;
-  answer: string;
-  accepted: string;
-  pick: string;
-  select: (event: string) => string;
-  deletedEvent: string;
-  tags: (names: string) => string;
-  channels: (names: string) => string;
-  /** Beside a delivery that cannot be selected. */
-  erased?: string;
-  newest: string;
-  older: string;
-  noOlder: string;
-}>;
+type LogTexts = Words<
+  | ("title" | "event" | "state" | "attempts" | "answer" | "accepted" | "pick")
+  | ("deletedEvent" | "newest" | "older" | "noOlder")
+> &
+  Readonly<{
+    states: Words<DeliveryJson["state"] | "all">;
+    select: (event: string) => string;
+    tags: (names: string) => string;
+    channels: (names: string) => string;
+    /** Beside a delivery that cannot be selected. */
+    erased?: string;
+  }>;
 
 /** The forms in which requests are signed. */
-export type SigningTexts = Readonly<{
+type SigningTexts = Readonly<{
   forms: string;
   formsHint?: string;
   own: (number: string) => string;
   contentHint: string;
-  keys: Readonly<Record<"text" | "bytes", string>>;
+  keys: Words<"text" | "bytes">;
 }>;
 
 export type KitTexts = Readonly<{
