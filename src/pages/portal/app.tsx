@@ -42,9 +42,7 @@ import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
 import { portalSurface } from "./surface.ts";
 
-type Options = Readonly<{
-  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
-}>;
+type Options = Readonly<{ services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services }>;
 
 /** Serves everything under /portal. Tests pass their own services. */
 export function createPortal({ services = servicesOf }: Options = {}) {

@@ -173,12 +173,7 @@ const Skipped: FC<Pick<Repaired, "skipped">> = ({ skipped }) =>
     </>
   );
 
-type FormProps = Readonly<{
-  action: RepairAction;
-  query: URLSearchParams;
-  verb: string;
-  cursor?: string;
-}>;
+type FormProps = Readonly<{ action: RepairAction; query: URLSearchParams; verb: string; cursor?: string }>;
 
 /** Repairs all that the filters find, from the cursor on. */
 const RepairForm: FC<FormProps> = ({ action, query, verb, cursor }) => (
