@@ -1,10 +1,9 @@
 /** The parts of a route that calls one service, as `createRoute` takes them, and its replies. */
 import { createRoute, type z } from "@hono/zod-openapi";
-import type { MiddlewareHandler, TypedResponse } from "hono";
+import type { MiddlewareHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { JSONParsed } from "hono/utils/types";
 import type { Permission } from "../core/principal.ts";
-import { isOk, type RefusalKind, type Result } from "../core/result.ts";
+import { isOk, type RefusalKind } from "../core/result.ts";
 import type { Caller, Service } from "../features/service.ts";
 import { permitting } from "./auth.ts";
 import { type Api, type ApiContext, type ApiEnv, callerIn } from "./context.ts";
@@ -72,17 +71,6 @@ function refusals<const P extends readonly Problems[]>(problems: P) {
     one === "body" ? [400, 413, 415, 422] : [one],
   );
   return problemResponses(...([401, 403, ...statuses] as StatusOf<P[number]>[]));
-}
-
-/** The value of a result as JSON, or the problem of its refusal. */
-export function reply<T, K extends RefusalKind, const S extends 200 | 201 | 202 = 200>(
-  c: ApiContext,
-  result: Result<T, K>,
-  status = 200 as S,
-) {
-  if (!isOk(result)) return answerOf(result);
-  return c.json(result.value as object, status) as unknown as Response &
-    TypedResponse<JSONParsed<T>, S, "json">;
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";

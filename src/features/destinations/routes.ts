@@ -3,12 +3,11 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS } from "../../core/credentials.ts";
 import { type Checked, errorsOf, givenTo } from "../../core/field-errors.ts";
 import { attemptErrors } from "../../core/reasons.ts";
-import { mapOk } from "../../core/result.ts";
 import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
-import { answers, emptied, jsonAnswer, jsonRequest, reply, routeTo, serve } from "../../http/routes.ts";
+import { answers, emptied, jsonAnswer, jsonRequest, routeTo, serve } from "../../http/routes.ts";
 import { idPatterns } from "../../ids.ts";
 import type { Destination } from "../../store/destination.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
@@ -155,10 +154,8 @@ export function registerDestinations(api: Api): void {
       const { id } = c.req.valid("param");
       const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
       const caller = callerIn(c);
-      return reply(
-        c,
-        mapOk(await updateDestination(caller, input), (row) => shownTo(row, caller)),
-      );
+      const changed = await updateDestination(caller, input);
+      return changed.kind === "ok" ? c.json(shownTo(changed.value, caller), 200) : answerOf(changed);
     },
     (result, c: ApiContext) =>
       refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),

@@ -127,116 +127,107 @@ export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] 
   ];
 }
 
+/** A figure of one thing: its name, its help, and its value; null: there is no sample of it. */
+type Figure<T> = readonly [name: string, help: string, value: (of: T) => number | null];
+type Labelled<T> = readonly (readonly [labels: Labels, of: T])[];
+
+/** A family for each figure, with a sample of each thing. */
+function familiesFor<T>(make: typeof gauge, things: Labelled<T>, figures: readonly Figure<T>[]): Family[] {
+  return figures.map(([name, help, value]) =>
+    make(
+      name,
+      help,
+      things.map(([labels, of]) => ({ labels, value: value(of) })),
+    ),
+  );
+}
+
 /** Only where there are consumers. */
 function consumerFamilies({ consumers }: Health, now: number): Family[] {
   if (consumers.length === 0) return [];
-  const each = (value: (seen: ConsumerSeen) => number | null) =>
-    consumers.map((seen) => ({
-      labels: { destination: seen.destination.id, consumer: seen.consumer.name },
-      value: value(seen),
-    }));
-  return [
-    gauge(
+  const labelled = consumers.map((seen) => {
+    const { destination, consumer } = seen;
+    return [{ destination: destination.id, consumer: consumer.name }, seen] as const;
+  });
+  return familiesFor(gauge, labelled, [
+    [
       "consumer_lag_seconds",
       "For how long the oldest event that a consumer of a polled destination has not committed could be fetched.",
-      each(({ lagMs }) => lagMs / 1000),
-    ),
-    gauge(
+      ({ lagMs }) => lagMs / 1000,
+    ],
+    [
       "consumer_lag_events",
       `Events that the consumer has not committed, of the ${LAG_PACKS} newest bundles with one for its destination.`,
-      each(({ events }) => events),
-    ),
-    gauge(
+      ({ events }) => events,
+    ],
+    [
       "consumer_last_fetch_seconds",
       "Time since the consumer last fetched, accurate to the minute.",
-      each(({ consumer: { fetchedAt } }) =>
-        fetchedAt === null ? null : Math.max(0, now - fetchedAt) / 1000,
-      ),
-    ),
-  ];
+      ({ consumer: { fetchedAt } }) => (fetchedAt === null ? null : Math.max(0, now - fetchedAt) / 1000),
+    ],
+  ]);
 }
 
 /** Only where there are groups. */
 function groupFamilies({ groups }: Health): Family[] {
   if (groups.length === 0) return [];
-  const of = (value: (group: GroupStateJson["state"] & object) => number) =>
-    groups.flatMap(({ name, state }) => (state ? [{ labels: { group: name }, value: value(state) }] : []));
-  return [
-    gauge(
+  const labelled = groups.flatMap(({ name, state }) => (state ? [[{ group: name }, state] as const] : []));
+  return familiesFor(gauge, labelled, [
+    [
       "group_circuit_state",
       "Circuit of a group of destinations that share a receiver: 0 closed, 1 half-open, 2 open.",
-      of(({ circuit }) => CIRCUIT_VALUES[circuit]),
-    ),
-    gauge(
+      ({ circuit }) => CIRCUIT_VALUES[circuit],
+    ],
+    [
       "group_waiting_members",
       "Destinations that wait for their turn in the group.",
-      of(({ waiting }) => waiting),
-    ),
-  ];
+      ({ waiting }) => waiting,
+    ],
+  ]);
 }
 
 /** The figures that have thresholds, over all destinations: computed here, so that an alert needs no history of its own. */
 function windowFamilies(fleet: Fleet): Family[] {
-  const sums = EXPOSED_WINDOWS.map((window) => ({ window, sum: fleetSum(fleet, window) }));
-  const rates = sums.map(({ window, sum }) => ({ window, rates: ratesOf(sum) }));
-  const of = (pick: (rates: Rates) => number | null) =>
-    rates.map(({ window, rates }) => ({ labels: { window }, value: pick(rates) }));
-  const quantiles = (p50: (rates: Rates) => number | null, p95: (rates: Rates) => number | null): Sample[] =>
-    rates.flatMap(({ window, rates }) => [
-      { labels: { window, quantile: "0.5" }, value: seconds(p50(rates)) },
-      { labels: { window, quantile: "0.95" }, value: seconds(p95(rates)) },
+  const sums = EXPOSED_WINDOWS.map((window) => [{ window }, fleetSum(fleet, window)] as const);
+  const rates = sums.map(([labels, sum]) => [labels, ratesOf(sum)] as const);
+  const quantiles = (p50: keyof Rates, p95: keyof Rates): Sample[] =>
+    rates.flatMap(([{ window }, of]) => [
+      { labels: { window, quantile: "0.5" }, value: seconds(of[p50]) },
+      { labels: { window, quantile: "0.95" }, value: seconds(of[p95]) },
     ]);
   return [
-    gauge(
-      "first_attempts",
-      "First attempts in the window, of the destinations that its figures are estimated from.",
-      sums.map(({ window, sum }) => ({ labels: { window }, value: sum.attempts[0] ?? 0 })),
-    ),
-    gauge(
-      "retry_rate",
-      "Share of first attempts that had to be retried.",
-      of((r) => r.retryRate),
-    ),
-    gauge(
-      "dead_letter_rate",
-      "Share of ended deliveries that ended dead.",
-      of((r) => r.deadRate),
-    ),
-    gauge(
-      "mean_attempts_to_success",
-      "Mean number of attempts of a delivered delivery.",
-      of((r) => r.meanAttemptsToSuccess),
-    ),
-    gauge(
-      "second_attempt_success_rate",
-      "Share of second attempts that delivered.",
-      of((r) => r.secondAttemptSuccess),
-    ),
-    gauge(
-      "non_2xx_rate",
-      "Share of attempts answered with another status than 2xx.",
-      of((r) => r.non2xxRate),
-    ),
-    gauge(
-      "timeout_rate",
-      "Share of attempts that timed out.",
-      of((r) => r.timeoutRate),
-    ),
+    ...familiesFor(gauge, sums, [
+      [
+        "first_attempts",
+        "First attempts in the window, of the destinations that its figures are estimated from.",
+        ({ attempts }) => attempts[0] ?? 0,
+      ],
+    ]),
+    ...familiesFor(gauge, rates, [
+      ["retry_rate", "Share of first attempts that had to be retried.", (of) => of.retryRate],
+      ["dead_letter_rate", "Share of ended deliveries that ended dead.", (of) => of.deadRate],
+      [
+        "mean_attempts_to_success",
+        "Mean number of attempts of a delivered delivery.",
+        (of) => of.meanAttemptsToSuccess,
+      ],
+      [
+        "second_attempt_success_rate",
+        "Share of second attempts that delivered.",
+        (of) => of.secondAttemptSuccess,
+      ],
+      ["non_2xx_rate", "Share of attempts answered with another status than 2xx.", (of) => of.non2xxRate],
+      ["timeout_rate", "Share of attempts that timed out.", (of) => of.timeoutRate],
+    ]),
     gauge(
       "latency_seconds",
       "Duration of attempts: median and 95th percentile.",
-      quantiles(
-        (r) => r.latencyP50Ms,
-        (r) => r.latencyP95Ms,
-      ),
+      quantiles("latencyP50Ms", "latencyP95Ms"),
     ),
     gauge(
       "start_delay_seconds",
       "Delay from the time an attempt was due to its start: median and 95th percentile.",
-      quantiles(
-        (r) => r.queueDelayP50Ms,
-        (r) => r.queueDelayP95Ms,
-      ),
+      quantiles("queueDelayP50Ms", "queueDelayP95Ms"),
     ),
   ];
 }
@@ -246,109 +237,78 @@ function seconds(ms: number | null): number | null {
 }
 
 function destinationCounters({ seen }: Fleet): Family[] {
-  const each = (pick: (one: Reached) => number) =>
-    samplesOf(seen, (one, labels) => [{ labels, value: pick(one) }]);
+  const reached = reachedOf(seen);
+  const each = (samples: (ever: Counters, labels: Labels) => Sample[]) =>
+    reached.flatMap(([labels, { ever }]) => samples(ever, labels));
   return [
-    counter("attempts_total", "Attempts by result.", samplesOf(seen, byResult)),
-    counter("attempts_by_number_total", "Attempts by attempt number.", samplesOf(seen, byNumber)),
-    counter(
-      "delivered_total",
-      "Deliveries that ended delivered.",
-      each(({ figures }) => figures.ever.delivered),
-    ),
-    counter(
-      "dead_total",
-      "Deliveries that ended dead, with or without an attempt.",
-      each(({ figures }) => figures.ever.dead),
-    ),
-    histogram("attempt_duration_seconds", "Duration of attempts.", samplesOf(seen, latency)),
-    histogram(
-      "queue_delay_seconds",
-      "Delay from the time an attempt was due to its start.",
-      samplesOf(seen, delay),
-    ),
+    counter("attempts_total", "Attempts by result.", each(byResult)),
+    counter("attempts_by_number_total", "Attempts by attempt number.", each(byNumber)),
+    ...familiesFor(counter, reached, [
+      ["delivered_total", "Deliveries that ended delivered.", ({ ever }) => ever.delivered],
+      ["dead_total", "Deliveries that ended dead, with or without an attempt.", ({ ever }) => ever.dead],
+    ]),
+    histogram("attempt_duration_seconds", "Duration of attempts.", each(latency)),
+    histogram("queue_delay_seconds", "Delay from the time an attempt was due to its start.", each(delay)),
   ];
 }
 
 function destinationGauges({ seen }: Fleet): Family[] {
-  const each = (pick: (one: Reached) => number) =>
-    samplesOf(seen, (one, labels) => [{ labels, value: pick(one) }]);
-  const depth = (pick: (one: Seen) => number) =>
-    seen.map((one) => ({ labels: { destination: one.row.id }, value: pick(one) }));
+  const all = seen.map((one) => [{ destination: one.row.id }, one] as const);
   return [
-    gauge(
-      "waiting_deliveries",
-      `Deliveries waiting until the gate admits them, ${COUNTED} at most.`,
-      depth(({ depth }) => depth.waiting),
-    ),
-    gauge(
-      "dead_letters",
-      `Dead deliveries that are kept, ${COUNTED} at most.`,
-      depth(({ depth }) => depth.dead),
-    ),
-    gauge(
-      "retrying_deliveries",
-      `Deliveries with a retry due later, among the ${RETRIES_COUNTED} in all that are due first.`,
-      depth(({ depth }) => depth.retrying),
-    ),
-    gauge(
-      "storm_ratio",
-      "Retries for each first attempt, over 15 minutes.",
-      each(({ figures }) => ratesOf(lastQuarter(figures)).retryRatio),
-    ),
-    gauge(
-      "storm",
-      "1 during a retry storm: a ratio above 5 with more than 100 retries.",
-      each(({ figures }) => Number(figures.view.traffic.storm)),
-    ),
-    gauge(
-      "circuit_state",
-      "0 closed, 1 half-open, 2 open.",
-      each(({ figures }) => CIRCUIT_VALUES[figures.view.circuit]),
-    ),
-    gauge(
-      "in_flight",
-      "Connections under lease.",
-      each(({ figures }) => figures.view.inFlight),
-    ),
-    gauge(
-      "paused",
-      "1 while the destination is paused.",
-      depth(({ row }) => Number(row.status === "paused")),
-    ),
+    ...familiesFor(gauge, all, [
+      [
+        "waiting_deliveries",
+        `Deliveries waiting until the gate admits them, ${COUNTED} at most.`,
+        ({ depth }) => depth.waiting,
+      ],
+      ["dead_letters", `Dead deliveries that are kept, ${COUNTED} at most.`, ({ depth }) => depth.dead],
+      [
+        "retrying_deliveries",
+        `Deliveries with a retry due later, among the ${RETRIES_COUNTED} in all that are due first.`,
+        ({ depth }) => depth.retrying,
+      ],
+    ]),
+    ...familiesFor(gauge, reachedOf(seen), [
+      [
+        "storm_ratio",
+        "Retries for each first attempt, over 15 minutes.",
+        ({ windows }) => ratesOf(windows["15m"]?.sum ?? emptyCounters(0)).retryRatio,
+      ],
+      [
+        "storm",
+        "1 during a retry storm: a ratio above 5 with more than 100 retries.",
+        ({ view }) => Number(view.traffic.storm),
+      ],
+      ["circuit_state", "0 closed, 1 half-open, 2 open.", ({ view }) => CIRCUIT_VALUES[view.circuit]],
+      ["in_flight", "Connections under lease.", ({ view }) => view.inFlight],
+    ]),
+    ...familiesFor(gauge, all, [
+      ["paused", "1 while the destination is paused.", ({ row }) => Number(row.status === "paused")],
+    ]),
   ];
 }
 
-/** A destination whose gate has answered. */
-type Reached = Seen & Readonly<{ figures: NonNullable<Seen["figures"]> }>;
-
-function samplesOf(seen: Fleet["seen"], pick: (one: Reached, labels: Labels) => readonly Sample[]): Sample[] {
-  return seen.flatMap((one) => {
-    const { figures } = one;
-    return figures ? pick({ ...one, figures }, { destination: one.row.id }) : [];
-  });
+/** The figures of the destinations whose gates have answered. */
+function reachedOf(seen: Fleet["seen"]): Labelled<NonNullable<Seen["figures"]>> {
+  return seen.flatMap(({ row, figures }) => (figures ? [[{ destination: row.id }, figures] as const] : []));
 }
 
-function lastQuarter({ windows }: Reached["figures"]): Counters {
-  return windows["15m"]?.sum ?? emptyCounters(0);
+function byResult(ever: Counters, labels: Labels): Sample[] {
+  return results.map((result, i) => ({ labels: { ...labels, result }, value: ever.results[i] ?? 0 }));
 }
 
-function byResult({ figures }: Reached, labels: Labels): Sample[] {
-  return results.map((result, i) => ({ labels: { ...labels, result }, value: figures.ever.results[i] ?? 0 }));
-}
-
-function byNumber({ figures }: Reached, labels: Labels): Sample[] {
+function byNumber(ever: Counters, labels: Labels): Sample[] {
   return ATTEMPT_NUMBERS.map((number, i) => ({
     labels: { ...labels, number },
-    value: figures.ever.attempts[i] ?? 0,
+    value: ever.attempts[i] ?? 0,
   }));
 }
 
-function latency({ figures: { ever } }: Reached, labels: Labels): Sample[] {
+function latency(ever: Counters, labels: Labels): Sample[] {
   return histogramSamples(labels, ever.latency, LATENCY_BOUNDS_MS, ever.latencyMs);
 }
 
-function delay({ figures: { ever } }: Reached, labels: Labels): Sample[] {
+function delay(ever: Counters, labels: Labels): Sample[] {
   return histogramSamples(labels, ever.delay, DELAY_BOUNDS_MS, ever.delayMs);
 }
 
@@ -390,36 +350,24 @@ function sweepFamilies({ system, retryingForADay }: Health, now: number): Family
 }
 
 function queueFamilies({ backlogs }: Health, now: number): Family[] {
-  const each = (pick: (backlog: QueueBacklog) => number | null) =>
-    backlogs.map((backlog) => ({ labels: { queue: backlog.queue }, value: pick(backlog) }));
-  return [
-    gauge(
-      "queue_messages",
-      "Messages in the queue, delayed retries included.",
-      each(({ messages }) => messages),
-    ),
-    gauge(
+  const labelled = backlogs.map((backlog) => [{ queue: backlog.queue }, backlog] as const);
+  return familiesFor(gauge, labelled, [
+    ["queue_messages", "Messages in the queue, delayed retries included.", ({ messages }) => messages],
+    [
       "queue_oldest_seconds",
       "Age of the oldest message in the queue.",
-      each(({ oldestAt }) => (oldestAt === null ? null : Math.max(0, now - oldestAt) / 1000)),
-    ),
-  ];
+      ({ oldestAt }) => (oldestAt === null ? null : Math.max(0, now - oldestAt) / 1000),
+    ],
+  ]);
 }
 
 function databaseFamilies({ system: { databases, unreadable } }: Health): Family[] {
-  const each = (pick: (database: SystemHealth["databases"][number]) => number) =>
-    databases.map((database) => ({ labels: { database: database.name }, value: pick(database) }));
+  const labelled = databases.map((database) => [{ database: database.name }, database] as const);
   return [
-    gauge(
-      "database_bytes",
-      "Size of the database.",
-      each(({ bytes }) => bytes),
-    ),
-    gauge(
-      "database_headroom_bytes",
-      "How much the database may still grow.",
-      each(({ headroomBytes }) => headroomBytes),
-    ),
+    ...familiesFor(gauge, labelled, [
+      ["database_bytes", "Size of the database.", ({ bytes }) => bytes],
+      ["database_headroom_bytes", "How much the database may still grow.", (one) => one.headroomBytes],
+    ]),
     gauge(
       "unreadable_bundles",
       `Bundles that jobs pass over because they cannot be read, ${UNREADABLE_COUNTED} at most.`,
