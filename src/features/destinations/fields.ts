@@ -97,10 +97,9 @@ type About = Readonly<{
 }>;
 
 function field<G extends z.ZodType, S extends z.ZodType, const A extends About>(
-  stored: Stored<G, S>,
-  about: A,
-): Stored<G, S> & A {
-  return { ...stored, ...about };
+  described: Stored<G, S> & A,
+): Stored<G, S> & Pick<A, keyof A & keyof About> {
+  return described;
 }
 
 /** A limit of core/limits.ts. */
@@ -111,10 +110,13 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
 ) {
   const schema: z.ZodType<number> = zodOf(limitShape.fields[name]);
   const input = { kind: "number", part: "limits" } as const;
-  return field(
-    { given: schema.nullish(), shown: schema, of: (row) => limitsOf(row)[name], columns },
-    { ...about, input },
-  );
+  const stored = {
+    given: schema.nullish(),
+    shown: schema,
+    of: (row: Destination) => limitsOf(row)[name],
+    columns,
+  };
+  return field({ ...stored, ...about, input });
 }
 
 const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
@@ -151,25 +153,21 @@ const texts = { kind: "record", of: { kind: "text" } } as const;
 
 /** Its name among those of its tenant. */
 export const nameFields = {
-  uid: field(
-    {
-      given: uidField
-        .nullish()
-        .describe("Your own name for it, which no other destination of the tenant has at the same time."),
-      shown: z.string().nullable(),
-      of: ({ uid }) => uid,
-      columns: (uid) => ({ uid }),
+  uid: field({
+    given: uidField
+      .nullish()
+      .describe("Your own name for it, which no other destination of the tenant has at the same time."),
+    shown: z.string().nullable(),
+    of: ({ uid }) => uid,
+    columns: (uid) => ({ uid }),
+    label: "Your own ID",
+    input: {
+      kind: "text",
+      part: "identity",
+      hint: "An ID of your own, which no other destination of the tenant has.",
     },
-    {
-      label: "Your own ID",
-      input: {
-        kind: "text",
-        part: "identity",
-        hint: "An ID of your own, which no other destination of the tenant has.",
-      },
-      svix: { name: "uid" },
-    },
-  ),
+    svix: { name: "uid" },
+  }),
 } as const;
 
 const template = zodOf(templateShape);
@@ -236,196 +234,171 @@ function sortedPins(pins: Readonly<Record<string, number>>): Record<string, numb
 
 /** Which events it takes, and what it gets of them. */
 export const contentFields = {
-  event_types: field(
-    {
-      given: z
-        .array(eventTypePattern, { error: TYPES_EXPECTED })
-        .min(1, { error: TYPES_EXPECTED })
-        .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
-        .nullish()
-        .describe("The types of events that the destination takes; null means all."),
-      shown: zodOf(strings),
-      of: ({ eventTypes }) => readAs(strings, eventTypes) ?? null,
-      columns: (eventTypes) => ({ eventTypes }),
+  event_types: field({
+    given: z
+      .array(eventTypePattern, { error: TYPES_EXPECTED })
+      .min(1, { error: TYPES_EXPECTED })
+      .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
+      .nullish()
+      .describe("The types of events that the destination takes; null means all."),
+    shown: zodOf(strings),
+    of: ({ eventTypes }) => readAs(strings, eventTypes) ?? null,
+    columns: (eventTypes) => ({ eventTypes }),
+    label: "Event types",
+    input: {
+      kind: "list",
+      part: "types",
+      placeholder: "order.*, invoice.paid",
+      hint: "Exact names, or prefix.* for all that begin alike. Empty means all types.",
     },
-    {
-      label: "Event types",
-      input: {
-        kind: "list",
-        part: "types",
-        placeholder: "order.*, invoice.paid",
-        hint: "Exact names, or prefix.* for all that begin alike. Empty means all types.",
-      },
-      visitors: true,
-      svix: { name: "eventTypes", former: "filterTypes" },
+    visitors: true,
+    svix: { name: "eventTypes", former: "filterTypes" },
+  }),
+  channels: field({
+    given: zodOf(destinationChannels)
+      .nullish()
+      .describe(
+        "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
+          "channels.",
+      ),
+    shown: zodOf(strings),
+    of: ({ channels }) => channelsInEffect(channels)?.slice() ?? null,
+    columns: (channels) => ({ channels }),
+    label: "Channels",
+    input: {
+      kind: "list",
+      part: "filter",
+      placeholder: "eu, project-42",
+      hint: "Only events that were posted with one of these channels. Empty means all events.",
     },
-  ),
-  channels: field(
-    {
-      given: zodOf(destinationChannels)
-        .nullish()
-        .describe(
-          "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
-            "channels.",
-        ),
-      shown: zodOf(strings),
-      of: ({ channels }) => channelsInEffect(channels)?.slice() ?? null,
-      columns: (channels) => ({ channels }),
+    svix: { name: "channels" },
+  }),
+  filter: field({
+    given: eventFilter.nullish(),
+    shown: eventFilter.nullable(),
+    of: ({ filter }) => eventFilter.safeParse(filter).data ?? null,
+    columns: (filter) => ({ filter }),
+    label: "Filter (JSON)",
+    input: {
+      kind: "json",
+      part: "filter",
+      placeholder: '{"order.total": {"gte": 100}}',
+      expected: 'conditions such as {"order.total": {"gte": 100}}',
     },
-    {
-      label: "Channels",
-      input: {
-        kind: "list",
-        part: "filter",
-        placeholder: "eu, project-42",
-        hint: "Only events that were posted with one of these channels. Empty means all events.",
-      },
-      svix: { name: "channels" },
+    visitors: true,
+  }),
+  description: field({
+    given: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
+    shown: z.string().nullable(),
+    of: ({ description }) => description,
+    columns: (description) => ({ description }),
+    label: "Name",
+    input: { kind: "text", part: "name", placeholder: "Billing", maxlength: MAX_DESCRIPTION },
+    visitors: true,
+    svix: { name: "description", none: "" },
+  }),
+  metadata: field({
+    given: metadata.nullish().openapi({ type: ["object", "null"] }),
+    shown: zodOf(texts),
+    of: (row) => readAs(texts, row.metadata) ?? {},
+    columns: (given) => ({ metadata: given }),
+    label: "Metadata (JSON)",
+    input: {
+      kind: "json",
+      part: "identity",
+      placeholder: '{"team": "billing"}',
+      hint: "Never sent.",
+      expected: 'an object of strings, such as {"team": "billing"}',
     },
-  ),
-  filter: field(
-    {
-      given: eventFilter.nullish(),
-      shown: eventFilter.nullable(),
-      of: ({ filter }) => eventFilter.safeParse(filter).data ?? null,
-      columns: (filter) => ({ filter }),
+    svix: { name: "metadata" },
+  }),
+  headers: field({
+    given: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+    shown: zodOf(texts).openapi({
+      description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
+      example: { "x-api-key": MASK },
+    }),
+    of: (row) => {
+      const { values } = storedHeaders(row);
+      return maskedHeaders(values, values);
     },
-    {
-      label: "Filter (JSON)",
-      input: {
-        kind: "json",
-        part: "filter",
-        placeholder: '{"order.total": {"gte": 100}}',
-        expected: 'conditions such as {"order.total": {"gte": 100}}',
-      },
-      visitors: true,
+    // Headers are stored sealed; those that are stored plain end with the change.
+    columns: async (headers, { vault, id }) => {
+      const isEmpty = headers === null || Object.keys(headers).length === 0;
+      return { headers: null, sealedHeaders: isEmpty ? null : await sealedHeaders(vault, id, headers) };
     },
-  ),
-  description: field(
-    {
-      given: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
-      shown: z.string().nullable(),
-      of: ({ description }) => description,
-      columns: (description) => ({ description }),
+    label: "Headers",
+    visitors: true,
+    svix: { name: "headers", isApart: true },
+  }),
+  auth: field({
+    given: authInput.nullish(),
+    shown: authSchema.nullable(),
+    of: authOf,
+    columns: async (auth, { vault, id }) => ({ auth: await authColumn(vault, id, auth) }),
+    label: "Authentication",
+  }),
+  body: field({
+    given: z
+      .enum(bodyForms, { error: BODY_EXPECTED })
+      .nullish()
+      .describe(
+        "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+          "was posted. Only with `data` does a destination take content that is not JSON.",
+      ),
+    shown: z.enum(bodyForms),
+    of: ({ body }) => bodyFormOf(body),
+    columns: (body) => ({ body: body ?? "envelope" }),
+    label: "Body",
+    input: { kind: "choice", part: "body" },
+    visitors: true,
+  }),
+  template: field({
+    given: z
+      .enum(templates, { error: TEMPLATE_EXPECTED })
+      .nullish()
+      .describe(
+        "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
+          "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
+      ),
+    shown: z.enum(templates).nullable(),
+    of: ({ template }) => templateOf(template) ?? null,
+    columns: (template) => ({ template }),
+    label: "Message",
+    input: { kind: "choice", part: "body" },
+  }),
+  transform: field({
+    given: transformInput
+      .nullish()
+      .describe("The request that is sent in place of the event. Null: the event as it is."),
+    shown: transformShown.nullable(),
+    of: (row) => {
+      const current = currentTransform(row);
+      return current ? shownSource(current) : null;
     },
-    {
-      label: "Name",
-      input: { kind: "text", part: "name", placeholder: "Billing", maxlength: MAX_DESCRIPTION },
-      visitors: true,
-      svix: { name: "description", none: "" },
-    },
-  ),
-  metadata: field(
-    {
-      given: metadata.nullish().openapi({ type: ["object", "null"] }),
-      shown: zodOf(texts),
-      of: (row) => readAs(texts, row.metadata) ?? {},
-      columns: (given) => ({ metadata: given }),
-    },
-    {
-      label: "Metadata (JSON)",
-      input: {
-        kind: "json",
-        part: "identity",
-        placeholder: '{"team": "billing"}',
-        hint: "Never sent.",
-        expected: 'an object of strings, such as {"team": "billing"}',
-      },
-      svix: { name: "metadata" },
-    },
-  ),
-  headers: field(
-    {
-      given: headersSchema.nullish().openapi({ type: ["object", "null"] }),
-      shown: zodOf(texts).openapi({
-        description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
-        example: { "x-api-key": MASK },
+    columns: (given, { by, at }) => ({
+      transform: { version: 1, after: -1, at, by, ...sourceIn(given) },
+    }),
+    label: "Transformation",
+    visitors: true,
+  }),
+  event_versions: field({
+    given: recordOf(eventType, pinnedVersion, { error: PINS_EXPECTED })
+      .refine((given) => Object.keys(given).length <= MOST_PINS, { error: PINS_EXPECTED })
+      .nullish()
+      .openapi({
+        type: "object",
+        additionalProperties: { type: "integer", minimum: 1 },
+        description:
+          "The versions of event types that it gets, by type, for events that are accepted from now on. Of a type that is " +
+          "not there, the newest at its creation. Null: of all types.",
       }),
-      of: (row) => {
-        const { values } = storedHeaders(row);
-        return maskedHeaders(values, values);
-      },
-      // Headers are stored sealed; those that are stored plain end with the change.
-      columns: async (headers, { vault, id }) => {
-        const isEmpty = headers === null || Object.keys(headers).length === 0;
-        return { headers: null, sealedHeaders: isEmpty ? null : await sealedHeaders(vault, id, headers) };
-      },
-    },
-    { label: "Headers", visitors: true, svix: { name: "headers", isApart: true } },
-  ),
-  auth: field(
-    {
-      given: authInput.nullish(),
-      shown: authSchema.nullable(),
-      of: authOf,
-      columns: async (auth, { vault, id }) => ({ auth: await authColumn(vault, id, auth) }),
-    },
-    { label: "Authentication" },
-  ),
-  body: field(
-    {
-      given: z
-        .enum(bodyForms, { error: BODY_EXPECTED })
-        .nullish()
-        .describe(
-          "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
-            "was posted. Only with `data` does a destination take content that is not JSON.",
-        ),
-      shown: z.enum(bodyForms),
-      of: ({ body }) => bodyFormOf(body),
-      columns: (body) => ({ body: body ?? "envelope" }),
-    },
-    { label: "Body", input: { kind: "choice", part: "body" }, visitors: true },
-  ),
-  template: field(
-    {
-      given: z
-        .enum(templates, { error: TEMPLATE_EXPECTED })
-        .nullish()
-        .describe(
-          "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
-            "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
-        ),
-      shown: z.enum(templates).nullable(),
-      of: ({ template }) => templateOf(template) ?? null,
-      columns: (template) => ({ template }),
-    },
-    { label: "Message", input: { kind: "choice", part: "body" } },
-  ),
-  transform: field(
-    {
-      given: transformInput
-        .nullish()
-        .describe("The request that is sent in place of the event. Null: the event as it is."),
-      shown: transformShown.nullable(),
-      of: (row) => {
-        const current = currentTransform(row);
-        return current ? shownSource(current) : null;
-      },
-      columns: (given, { by, at }) => ({
-        transform: { version: 1, after: -1, at, by, ...sourceIn(given) },
-      }),
-    },
-    { label: "Transformation", visitors: true },
-  ),
-  event_versions: field(
-    {
-      given: recordOf(eventType, pinnedVersion, { error: PINS_EXPECTED })
-        .refine((given) => Object.keys(given).length <= MOST_PINS, { error: PINS_EXPECTED })
-        .nullish()
-        .openapi({
-          type: "object",
-          additionalProperties: { type: "integer", minimum: 1 },
-          description:
-            "The versions of event types that it gets, by type, for events that are accepted from now on. Of a type that is " +
-            "not there, the newest at its creation. Null: of all types.",
-        }),
-      shown: z.record(z.string(), z.int()),
-      of: ({ eventVersions }) => pinsIn(eventVersions)?.at(-1)?.pins ?? {},
-      columns: (given, { at }) => ({ eventVersions: [{ pins: sortedPins(given ?? {}), at, after: -1 }] }),
-    },
-    { label: "Versions of event types", visitors: true },
-  ),
+    shown: z.record(z.string(), z.int()),
+    of: ({ eventVersions }) => pinsIn(eventVersions)?.at(-1)?.pins ?? {},
+    columns: (given, { at }) => ({ eventVersions: [{ pins: sortedPins(given ?? {}), at, after: -1 }] }),
+    label: "Versions of event types",
+    visitors: true,
+  }),
 } as const;
 
 const ORDERING_EXPECTED = 'expected "destination" or "key"';
@@ -434,59 +407,53 @@ const ON_DEAD_EXPECTED = 'expected "skip" or "hold"';
 
 /** In which order deliveries are made; for events that are accepted from now on. */
 const orderFields = {
-  ordering: field(
-    {
-      given: z
-        .enum(orderings, { error: ORDERING_EXPECTED })
-        .nullish()
-        .describe(
-          "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
-            "those with the same key (`key`); events without a key are not ordered. Null: in any order.",
-        ),
-      shown: z.enum(orderings).nullable(),
-      of: (row) => orderRuleOf(row)?.by ?? null,
-      columns: (ordering) => ({ ordering }),
+  ordering: field({
+    given: z
+      .enum(orderings, { error: ORDERING_EXPECTED })
+      .nullish()
+      .describe(
+        "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
+          "those with the same key (`key`); events without a key are not ordered. Null: in any order.",
+      ),
+    shown: z.enum(orderings).nullable(),
+    of: (row) => orderRuleOf(row)?.by ?? null,
+    columns: (ordering) => ({ ordering }),
+    label: "Order",
+    input: { kind: "choice", part: "order" },
+  }),
+  ordering_path: field({
+    given: z
+      .string({ error: PATH_EXPECTED })
+      .regex(ORDERING_PATH, { error: PATH_EXPECTED })
+      .nullish()
+      .describe(
+        'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
+      ),
+    shown: z.string().nullable(),
+    of: ({ orderingPath }) => orderingPath,
+    columns: (orderingPath) => ({ orderingPath }),
+    label: "Key",
+    input: {
+      kind: "text",
+      part: "order",
+      placeholder: "data.order_id",
+      hint: "Where in an event its key is. Empty: the event's ordering_key.",
     },
-    { label: "Order", input: { kind: "choice", part: "order" } },
-  ),
-  ordering_path: field(
-    {
-      given: z
-        .string({ error: PATH_EXPECTED })
-        .regex(ORDERING_PATH, { error: PATH_EXPECTED })
-        .nullish()
-        .describe(
-          'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
-        ),
-      shown: z.string().nullable(),
-      of: ({ orderingPath }) => orderingPath,
-      columns: (orderingPath) => ({ orderingPath }),
-    },
-    {
-      label: "Key",
-      input: {
-        kind: "text",
-        part: "order",
-        placeholder: "data.order_id",
-        hint: "Where in an event its key is. Empty: the event's ordering_key.",
-      },
-    },
-  ),
-  on_dead: field(
-    {
-      given: z
-        .enum(deadEnds, { error: ON_DEAD_EXPECTED })
-        .nullish()
-        .describe(
-          "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
-            "until it is retried or skipped (`hold`).",
-        ),
-      shown: z.enum(deadEnds),
-      of: ({ onDead }) => (onDead === "hold" ? "hold" : "skip"),
-      columns: (onDead) => ({ onDead }),
-    },
-    { label: "After a dead delivery", input: { kind: "choice", part: "order" } },
-  ),
+  }),
+  on_dead: field({
+    given: z
+      .enum(deadEnds, { error: ON_DEAD_EXPECTED })
+      .nullish()
+      .describe(
+        "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
+          "until it is retried or skipped (`hold`).",
+      ),
+    shown: z.enum(deadEnds),
+    of: ({ onDead }) => (onDead === "hold" ? "hold" : "skip"),
+    columns: (onDead) => ({ onDead }),
+    label: "After a dead delivery",
+    input: { kind: "choice", part: "order" },
+  }),
 } as const;
 
 const signatureForms = zodOf(signatureFormsShape);
@@ -518,15 +485,14 @@ const GROUP_EXPECTED =
 /** How requests are ordered, signed, limited and repeated. */
 export const sendingFields = {
   ...orderFields,
-  signature_forms: field(
-    {
-      given: signatureFormsInput.nullish(),
-      shown: signatureForms.nullable(),
-      of: (row) => readAs(signatureFormsShape, row.signatureForms) ?? null,
-      columns: (given) => ({ signatureForms: given }),
-    },
-    { label: "Signature forms", visitors: true },
-  ),
+  signature_forms: field({
+    given: signatureFormsInput.nullish(),
+    shown: signatureForms.nullable(),
+    of: (row) => readAs(signatureFormsShape, row.signatureForms) ?? null,
+    columns: (given) => ({ signatureForms: given }),
+    label: "Signature forms",
+    visitors: true,
+  }),
   timeout_ms: limit("timeout_ms", (given) => ({ timeoutMs: given ?? defaultLimits.timeout_ms }), {
     label: "Timeout (ms)",
   }),
@@ -541,59 +507,51 @@ export const sendingFields = {
     { label: "Rate per second", visitors: true, svix: { name: "throttleRate", former: "rateLimit" } },
   ),
   rate_burst: limit("rate_burst", (rateBurst) => ({ rateBurst }), { label: "Burst" }),
-  retry: field(
-    {
-      given: retrySpec.nullish(),
-      shown: retrySpec.nullable(),
-      of: ({ retry }) => readAs(retryShape, retry) ?? null,
-      columns: (retry) => ({ retry }),
+  retry: field({
+    given: retrySpec.nullish(),
+    shown: retrySpec.nullable(),
+    of: ({ retry }) => readAs(retryShape, retry) ?? null,
+    columns: (retry) => ({ retry }),
+    label: "Retry policy",
+  }),
+  group: field({
+    given: z
+      .string({ error: GROUP_EXPECTED })
+      .regex(GROUP_NAME, { error: GROUP_EXPECTED })
+      .nullish()
+      .describe(
+        "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +
+          "operators set and see it.",
+      ),
+    shown: z.string().nullable().optional(),
+    of: ({ group }) => group,
+    columns: (group) => ({ group }),
+    label: "Group",
+    input: {
+      kind: "text",
+      part: "limits",
+      hint: 'A name; all destinations with it share that group\'s limits. "host" joins all with the same host.',
+      maxlength: 64,
     },
-    { label: "Retry policy" },
-  ),
-  group: field(
-    {
-      given: z
-        .string({ error: GROUP_EXPECTED })
-        .regex(GROUP_NAME, { error: GROUP_EXPECTED })
-        .nullish()
-        .describe(
-          "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +
-            "operators set and see it.",
-        ),
-      shown: z.string().nullable().optional(),
-      of: ({ group }) => group,
-      columns: (group) => ({ group }),
+    operators: true,
+  }),
+  breaker: field({
+    given: breakerInput.nullish(),
+    shown: zodOf(breakerShape),
+    of: breakerOf,
+    columns: (given) => {
+      const { failure_ratio, min_attempts, window_s, cooldown_s, max_cooldown_s } =
+        given === null ? defaultBreaker : given;
+      return {
+        breakerFailureRatio: orDefault(failure_ratio, defaultBreaker.failure_ratio),
+        breakerMinAttempts: orDefault(min_attempts, defaultBreaker.min_attempts),
+        breakerWindowS: orDefault(window_s, defaultBreaker.window_s),
+        breakerCooldownS: orDefault(cooldown_s, defaultBreaker.cooldown_s),
+        breakerMaxCooldownS: orDefault(max_cooldown_s, defaultBreaker.max_cooldown_s),
+      };
     },
-    {
-      label: "Group",
-      input: {
-        kind: "text",
-        part: "limits",
-        hint: 'A name; all destinations with it share that group\'s limits. "host" joins all with the same host.',
-        maxlength: 64,
-      },
-      operators: true,
-    },
-  ),
-  breaker: field(
-    {
-      given: breakerInput.nullish(),
-      shown: zodOf(breakerShape),
-      of: breakerOf,
-      columns: (given) => {
-        const { failure_ratio, min_attempts, window_s, cooldown_s, max_cooldown_s } =
-          given === null ? defaultBreaker : given;
-        return {
-          breakerFailureRatio: orDefault(failure_ratio, defaultBreaker.failure_ratio),
-          breakerMinAttempts: orDefault(min_attempts, defaultBreaker.min_attempts),
-          breakerWindowS: orDefault(window_s, defaultBreaker.window_s),
-          breakerCooldownS: orDefault(cooldown_s, defaultBreaker.cooldown_s),
-          breakerMaxCooldownS: orDefault(max_cooldown_s, defaultBreaker.max_cooldown_s),
-        };
-      },
-    },
-    { label: "Circuit breaker" },
-  ),
+    label: "Circuit breaker",
+  }),
 } as const;
 
 function orDefault<T>(value: T | null | undefined, fallback: T): T | undefined {
