@@ -15,6 +15,20 @@ export function strict<S extends z.ZodRawShape>(shape: S) {
   return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
 }
 
+export const trueOrFalse = z.boolean({ error: "expected true or false" });
+
+/** @param what follows "a whole number" in the error: " of seconds" */
+export function wholeNumberFrom(least: number, most: number, what = "") {
+  const error = `expected a whole number${what} from ${least} to ${most}`;
+  return z.int({ error }).min(least, { error }).max(most, { error });
+}
+
+/** A list of one entry or more. @param what the entries are, in the error */
+export function listOf<T extends z.ZodType>(entry: T, most: number, what: string) {
+  const error = `expected a list of 1 to ${most} ${what}`;
+  return z.array(entry, { error }).min(1, { error }).max(most, { error });
+}
+
 /** The path parameter `id`. A value that is no id at all is a 404 too, before the handler (path-names.ts). */
 export const idParam = z.object({
   id: z.string().describe("The id, as answers show it."),

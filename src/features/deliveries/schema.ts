@@ -14,9 +14,11 @@ import {
   eventTypePattern,
   idParam,
   limitParam,
+  listOf,
   strict,
   tenantName,
   timeParam,
+  wholeNumberFrom,
 } from "../parameters.ts";
 
 export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
@@ -223,14 +225,13 @@ export type AttemptJson = z.infer<typeof attemptSchema>;
 
 /** Deliveries of one request: as many as a page of a list has. */
 export const MOST_IDS = 100;
-const IDS_EXPECTED = `expected a list of 1 to ${MOST_IDS} ids of deliveries`;
 
 export const deliveryIds = strict({
-  delivery_ids: z
-    .array(z.string({ error: "expected the id of a delivery" }), { error: IDS_EXPECTED })
-    .min(1, { error: IDS_EXPECTED })
-    .max(MOST_IDS, { error: IDS_EXPECTED })
-    .describe("An id that is given twice counts once."),
+  delivery_ids: listOf(
+    z.string({ error: "expected the id of a delivery" }),
+    MOST_IDS,
+    "ids of deliveries",
+  ).describe("An id that is given twice counts once."),
 }).openapi("DeliveryIds");
 
 /** What can be done to many deliveries at once. */
@@ -238,7 +239,6 @@ export const repairActions = ["retry", "cancel"] as const;
 export type RepairAction = (typeof repairActions)[number];
 
 const ACTION_EXPECTED = `expected ${repairActions.join(" or ")}`;
-const MOST_EXPECTED = `expected a whole number from 1 to ${MOST_IDS}`;
 
 const { order: _, limit: __, status: ___, ...deliveryConditions } = deliveryQuery.shape;
 
@@ -257,10 +257,7 @@ export const repairQuery = strict({
     .max(999, { error: STATUS_EXPECTED })
     .optional()
     .describe("Only deliveries whose last attempt was answered with this status code."),
-  limit: z
-    .int({ error: MOST_EXPECTED })
-    .min(1, { error: MOST_EXPECTED })
-    .max(MOST_IDS, { error: MOST_EXPECTED })
+  limit: wholeNumberFrom(1, MOST_IDS)
     .default(MOST_IDS)
     .describe("How many deliveries the request repairs at most."),
 })
@@ -284,8 +281,6 @@ export const repairedDeliveries = z
   })
   .openapi("RepairedDeliveries");
 
-const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
-
 /** The number of the database, the last event looked at in it, and, while lines are looked at, that event's line. */
 const waitingPosition = z.union([
   z.tuple([z.int().nonnegative(), z.int().nonnegative()]),
@@ -301,10 +296,7 @@ export const waitingQuery = strict({
     description: "Only events that were accepted before this time.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: z
-    .array(eventTypePattern, { error: TYPES_EXPECTED })
-    .min(1, { error: TYPES_EXPECTED })
-    .max(100, { error: TYPES_EXPECTED })
+  event_types: listOf(eventTypePattern, 100, "event types or patterns")
     .nullish()
     .describe("Only events of these types; all when left out."),
   cursor: cursorParam(waitingPosition),

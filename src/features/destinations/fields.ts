@@ -40,7 +40,7 @@ import {
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { currentTransform } from "../../store/transforms.ts";
-import { eventType, eventTypePattern, strict } from "../parameters.ts";
+import { eventType, eventTypePattern, listOf, strict } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
@@ -128,7 +128,6 @@ export const uidField = z
   .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED })
   .refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
 
-const TYPES_EXPECTED = `expected a list of 1 to ${MAX_EVENT_TYPES} event types or patterns`;
 const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
 const BODY_EXPECTED = 'expected "envelope" or "data"';
 const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
@@ -235,10 +234,7 @@ function sortedPins(pins: Readonly<Record<string, number>>): Record<string, numb
 /** Which events it takes, and what it gets of them. */
 export const contentFields = {
   event_types: field({
-    given: z
-      .array(eventTypePattern, { error: TYPES_EXPECTED })
-      .min(1, { error: TYPES_EXPECTED })
-      .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
+    given: listOf(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns")
       .nullish()
       .describe("The types of events that the destination takes; null means all."),
     shown: zodOf(strings),

@@ -14,7 +14,7 @@ import { isPlainTextSecret, schemes, secretBytes, signingKey } from "../../secre
 import { sealedScheme } from "../../secrets/vault.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { isoTime } from "../../time.ts";
-import { strict, tenantName } from "../parameters.ts";
+import { strict, tenantName, trueOrFalse } from "../parameters.ts";
 import {
   contentFields,
   destinationFields,
@@ -89,8 +89,7 @@ export const newDestination = strict({
   kind: kindInput,
   ...otherTargetFields,
   ...secretInput,
-  handshake: z
-    .boolean({ error: "expected true or false" })
+  handshake: trueOrFalse
     .optional()
     .describe(
       "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +

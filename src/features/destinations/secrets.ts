@@ -26,21 +26,17 @@ import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { changeDestination, findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
-import { strict } from "../parameters.ts";
+import { strict, wholeNumberFrom } from "../parameters.ts";
 import { service } from "../service.ts";
 import { secretInput, shownOfSecret } from "./schema.ts";
 import { visibleDestination } from "./service.ts";
 import { chosenSecret } from "./validate.ts";
 
 const DAY_S = 86_400;
-const OVERLAP_EXPECTED = `expected a whole number of seconds from 0 to ${7 * DAY_S}`;
 
 export const secretRotation = strict({
   ...secretInput,
-  overlap_s: z
-    .int({ error: OVERLAP_EXPECTED })
-    .min(0, { error: OVERLAP_EXPECTED })
-    .max(7 * DAY_S, { error: OVERLAP_EXPECTED })
+  overlap_s: wholeNumberFrom(0, 7 * DAY_S, " of seconds")
     .nullish()
     .describe(
       "For how long the replaced secret still signs too; 86400 by default. 0 ends it, and those of earlier " +

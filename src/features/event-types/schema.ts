@@ -1,6 +1,6 @@
 /** Event types as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { strict } from "../parameters.ts";
+import { strict, trueOrFalse } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 1000 characters";
@@ -10,22 +10,22 @@ export const newEventType = strict({
   schema: z
     .unknown()
     .optional()
-    .openapi({
-      description:
-        "A JSON Schema (2020-12) of `data`, of 16,384 characters at most. `$ref` leads to `#/$defs` only, a `pattern` has a " +
+    .describe(
+      "A JSON Schema (2020-12) of `data`, of 16,384 characters at most. `$ref` leads to `#/$defs` only, a `pattern` has a " +
         "form that is quick to search, and a keyword that would not be checked is refused.",
-    }),
+    ),
   example: z
     .unknown()
     .optional()
-    .openapi({ description: "An example of `data`, of 16,384 characters at most; it fits the schema." }),
-  validate: z.boolean({ error: "expected true or false" }).optional().openapi({
-    description:
+    .describe("An example of `data`, of 16,384 characters at most; it fits the schema."),
+  validate: trueOrFalse
+    .optional()
+    .describe(
       "With true, events of this type whose `data` does not fit the schema are refused; false by default.",
-  }),
-  archived: z.boolean({ error: "expected true or false" }).optional().openapi({
-    description: "With true, the type is no longer listed. Its events are taken, and validated, as before.",
-  }),
+    ),
+  archived: trueOrFalse
+    .optional()
+    .describe("With true, the type is no longer listed. Its events are taken, and validated, as before."),
   retention_days: retentionDaysField.optional(),
 }).openapi("NewEventType");
 
@@ -38,11 +38,11 @@ export const typeSchema = z
   .object({
     name: z.string(),
     description: z.string().nullable(),
-    schema: z.unknown().openapi({ description: "A JSON Schema of `data`; null when there is none." }),
-    example: z.unknown().openapi({ description: "An example of `data`; null when there is none." }),
+    schema: z.unknown().describe("A JSON Schema of `data`; null when there is none."),
+    example: z.unknown().describe("An example of `data`; null when there is none."),
     validate: z.boolean(),
     archived: z.boolean(),
-    version: z.int().openapi({ description: "The newest version, which `schema` and `example` are of." }),
+    version: z.int().describe("The newest version, which `schema` and `example` are of."),
     retention_days: retentionDaysField,
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
@@ -64,7 +64,6 @@ export const typeSchema = z
 export type EventTypeFields = z.infer<typeof newEventType>;
 export type EventTypeView = z.infer<typeof typeSchema>;
 
-const FLAG_EXPECTED = "expected true or false";
 const DOCUMENT_EXPECTED = "expected an OpenAPI document: an object, or its text as YAML or JSON";
 
 export const eventTypeImport = strict({
@@ -74,12 +73,10 @@ export const eventTypeImport = strict({
       "is the conversion of a schema that has changed.",
     example: "webhooks: { invoice.paid: { post: { description: An invoice was paid } } }",
   }),
-  dry_run: z.boolean({ error: FLAG_EXPECTED }).optional().openapi({
-    description: "With true, nothing is changed.",
-  }),
-  archive_others: z.boolean({ error: FLAG_EXPECTED }).optional().openapi({
-    description: "With true, types that the document does not have are archived.",
-  }),
+  dry_run: trueOrFalse.optional().describe("With true, nothing is changed."),
+  archive_others: trueOrFalse
+    .optional()
+    .describe("With true, types that the document does not have are archived."),
 }).openapi("EventTypeImport");
 
 const importActions = ["create", "change", "publish", "archive", "keep", "refuse"] as const;
@@ -90,12 +87,13 @@ export const importedTypesSchema = z
     types: z.array(
       z.object({
         name: z.string().openapi({ example: "invoice.paid" }),
-        action: z.enum(importActions).openapi({
-          description:
+        action: z
+          .enum(importActions)
+          .describe(
             "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: in a dry run " +
-            "alone; the import is refused as a whole.",
-        }),
-        version: z.int().nullable().openapi({ description: "The newest version afterwards." }),
+              "alone; the import is refused as a whole.",
+          ),
+        version: z.int().nullable().describe("The newest version afterwards."),
         errors: z.array(z.string()).openapi({ description: "Why it is refused.", example: [] }),
       }),
     ),

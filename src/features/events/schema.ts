@@ -21,9 +21,12 @@ import {
   eventType,
   eventTypePattern,
   limitParam,
+  listOf,
   strict,
   tenantName,
   timeParam,
+  trueOrFalse,
+  wholeNumberFrom,
 } from "../parameters.ts";
 
 // ── Posting ──
@@ -42,27 +45,22 @@ const MAX_TTL_S = 30 * 86_400;
 const MAX_HEADERS = 10;
 const MAX_HEADER_BYTES = 2048;
 
-const DESTINATIONS_EXPECTED = `expected a list of 1 to ${MAX_DESTINATIONS} ids of destinations`;
-const TAGS_EXPECTED = `expected a list of 1 to ${MAX_TAGS} tags`;
-const TTL_EXPECTED = `expected a whole number of seconds from 1 to ${MAX_TTL_S}`;
 const VERSION_EXPECTED = "expected the number of the type's newest version";
 const KEY_EXPECTED = `expected 1 to ${MAX_ORDERING_KEY} characters`;
 const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once, of ${MAX_HEADER_BYTES} bytes together`;
 
 /** The fields of an event that are its options. */
 const optionFields = {
-  destination_ids: z
-    .array(z.string({ error: "expected the id of a destination" }), { error: DESTINATIONS_EXPECTED })
-    .min(1, { error: DESTINATIONS_EXPECTED })
-    .max(MAX_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
+  destination_ids: listOf(
+    z.string({ error: "expected the id of a destination" }),
+    MAX_DESTINATIONS,
+    "ids of destinations",
+  )
     .optional()
     .describe(
       "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
     ),
-  tags: z
-    .array(eventTag, { error: TAGS_EXPECTED })
-    .min(1, { error: TAGS_EXPECTED })
-    .max(MAX_TAGS, { error: TAGS_EXPECTED })
+  tags: listOf(eventTag, MAX_TAGS, "tags")
     .optional()
     .describe("Names by which deliveries can be listed and replayed. They are not sent."),
   channels: zodOf(eventChannels)
@@ -71,10 +69,7 @@ const optionFields = {
       "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
         "channels. They are not sent.",
     ),
-  ttl: z
-    .int({ error: TTL_EXPECTED })
-    .min(1, { error: TTL_EXPECTED })
-    .max(MAX_TTL_S, { error: TTL_EXPECTED })
+  ttl: wholeNumberFrom(1, MAX_TTL_S, " of seconds")
     .optional()
     .describe(
       "Seconds after which deliveries that have not succeeded are given up (`expired`), if their destination's policy " +
@@ -99,8 +94,7 @@ const optionFields = {
       'A destination with `ordering: "key"` gets events with the same key in the order in which they were accepted. ' +
         "It is not sent, and excludes `deliver_at`.",
     ),
-  validate: z
-    .boolean({ error: "expected true or false" })
+  validate: trueOrFalse
     .optional()
     .describe(
       "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +

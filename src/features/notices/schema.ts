@@ -3,12 +3,11 @@ import { z } from "@hono/zod-openapi";
 import { type NoticeChannel, noticeEvents, noticeKinds } from "../../core/notices.ts";
 import { portalLanguages } from "../../core/portal-access.ts";
 import { isoTime } from "../../time.ts";
-import { strict } from "../parameters.ts";
+import { strict, wholeNumberFrom } from "../parameters.ts";
 import type { NoticeRow } from "./sql.ts";
 
 const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;
 const ON_EXPECTED = `expected a list of some of ${noticeEvents.join(", ")}, each once`;
-const MINUTES_EXPECTED = "expected a whole number of minutes from 1 to 1440";
 const EMAIL_EXPECTED = "expected an email address of at most 254 characters";
 const URL_EXPECTED = "expected an https URL";
 
@@ -26,10 +25,7 @@ const on = z
     "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
       "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
   );
-const minutes = z
-  .int({ error: MINUTES_EXPECTED })
-  .min(1, { error: MINUTES_EXPECTED })
-  .max(1440, { error: MINUTES_EXPECTED });
+const minutes = wholeNumberFrom(1, 1440, " of minutes");
 const language = z.enum(portalLanguages, { error: `expected one of ${portalLanguages.join(", ")}` });
 
 export const newNoticeChannel = strict({

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { CONSUMER, PAGE_EVENTS } from "../../core/inbox.ts";
 import { eventNumber } from "../../ids.ts";
-import { strict, timeParam } from "../parameters.ts";
+import { strict, timeParam, wholeNumberFrom } from "../parameters.ts";
 
 const CONSUMER_EXPECTED = "expected 1 to 64 letters, digits and _ -";
 
@@ -54,7 +54,6 @@ const eventField = z
   })
   .openapi({ type: "string", example: "evt_0r6c9y0z5n1g3" });
 
-const SECONDS_EXPECTED = `expected a whole number from 0 to ${HALF_A_DAY_S}`;
 const LIST_EXPECTED = `expected a list of 1 to ${PAGE_EVENTS}`;
 
 export const commitInput = strict({
@@ -70,11 +69,7 @@ export const commitInput = strict({
     .array(
       strict({
         id: eventField,
-        retry_after_s: z
-          .int({ error: SECONDS_EXPECTED })
-          .min(0, { error: SECONDS_EXPECTED })
-          .max(HALF_A_DAY_S, { error: SECONDS_EXPECTED })
-          .default(0),
+        retry_after_s: wholeNumberFrom(0, HALF_A_DAY_S).default(0),
       }),
       { error: LIST_EXPECTED },
     )

@@ -3,23 +3,18 @@ import { z } from "@hono/zod-openapi";
 import { appearanceFields, rulesShape } from "../../core/portal-access.ts";
 import { isHttpsUrl } from "../../core/portal-branding.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
-import { strict, tenantName } from "../parameters.ts";
+import { strict, tenantName, trueOrFalse, wholeNumberFrom } from "../parameters.ts";
 
 /** How long a link can be opened where it does not say. */
 export const HOUR_S = 3600;
-const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
 const RETURN_EXPECTED = "expected an https URL of at most 2000 characters, or null";
 
 export const newPortalLink = strict({
   tenant: tenantName,
-  expires_in_s: z
-    .int({ error: EXPIRY_EXPECTED })
-    .min(60, { error: EXPIRY_EXPECTED })
-    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
+  expires_in_s: wholeNumberFrom(60, 7 * 24 * HOUR_S, " of seconds")
     .default(HOUR_S)
     .describe("For how many seconds the link can be opened; an hour by default."),
-  read_only: z
-    .boolean({ error: "expected true or false" })
+  read_only: trueOrFalse
     .default(false)
     .describe("Whether the visitor can only read, whatever `access` says."),
   access: zodOf(rulesShape)

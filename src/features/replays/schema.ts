@@ -1,12 +1,18 @@
 /** Replays as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { replayReasons } from "../../core/reasons.ts";
-import { eventTag, eventTypePattern, strict, timeParam } from "../parameters.ts";
+import {
+  eventTag,
+  eventTypePattern,
+  listOf,
+  strict,
+  timeParam,
+  trueOrFalse,
+  wholeNumberFrom,
+} from "../parameters.ts";
 
-const RATE_EXPECTED = "expected a whole number from 1 to 6000";
 const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
 const includes = ["dead", "delivered", "missing"] as const;
-const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 export const replayStates = ["running", "paused", "completed", "cancelled"] as const;
 
@@ -20,17 +26,11 @@ export const newReplay = strict({
     description: "Only events that were accepted before this time; it is after `since`.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: z
-    .array(eventTypePattern, { error: TYPES_EXPECTED })
-    .min(1, { error: TYPES_EXPECTED })
-    .max(100, { error: TYPES_EXPECTED })
+  event_types: listOf(eventTypePattern, 100, "event types or patterns")
     .nullish()
     .describe("Only events of these types; all when left out."),
   tag: eventTag.nullish().describe("Only events with this tag; all when left out."),
-  rate_per_minute: z
-    .int({ error: RATE_EXPECTED })
-    .min(1, { error: RATE_EXPECTED })
-    .max(6000, { error: RATE_EXPECTED })
+  rate_per_minute: wholeNumberFrom(1, 6000)
     .default(100)
     .describe("The rate at first; it adapts between a tenth and ten times of this."),
   include: z
@@ -41,8 +41,7 @@ export const newReplay = strict({
         "destination's tenant that have no delivery to it, because it did not exist when they were accepted, or did not " +
         "take them.",
     ),
-  matching: z
-    .boolean({ error: "expected true or false" })
+  matching: trueOrFalse
     .optional()
     .describe(
       "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +

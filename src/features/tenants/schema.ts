@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { tenantPortalShape } from "../../core/portal-access.ts";
 import { brandShape } from "../../core/portal-branding.ts";
 import { zodOf } from "../../core/zod-of.ts";
-import { strict } from "../parameters.ts";
+import { strict, trueOrFalse } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
 const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
@@ -18,15 +18,13 @@ export const contactEmail = z
     description: "Who is notified about the tenant's own destinations by mail; null: nobody.",
   });
 
-const payloadFree = z
-  .boolean({ error: "expected true or false" })
-  .describe("With true, the content of an event is erased once all of its deliveries have been delivered.");
+const payloadFree = trueOrFalse.describe(
+  "With true, the content of an event is erased once all of its deliveries have been delivered.",
+);
 
-const functions = z
-  .boolean({ error: "expected true or false" })
-  .describe(
-    "With false, no transformation in code runs for the tenant, from now on: its deliveries wait. Results that are stored are sent.",
-  );
+const functions = trueOrFalse.describe(
+  "With false, no transformation in code runs for the tenant, from now on: its deliveries wait. Results that are stored are sent.",
+);
 
 const portal = zodOf(tenantPortalShape)
   .openapi("TenantPortal")
