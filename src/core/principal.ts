@@ -43,6 +43,8 @@ export type Permission = Readonly<{
   scope: Scope;
   /** What it is to visitors of the portal; where it is left out, no visitor may use it. */
   action?: PortalAction;
+  /** Where it belongs to the operator: why no principal that is bound to a tenant may use it, as the end of a sentence. */
+  operators?: string;
   /** The least role of a person; where it is left out, `look` for what reads, and `own` for everything else. */
   role?: Role;
 }>;

@@ -95,6 +95,12 @@ export function conflict(detail: string): Refused<"conflict"> {
   return { kind: "conflict", detail };
 }
 
+/** A conflict with one field. @param subject begins the sentence */
+export function conflictAt(subject: string, { fault, expected, ...at }: FieldError): Refused<"conflict"> {
+  const detail = `${subject} ${fault}; expected ${expected}`;
+  return { kind: "conflict", detail, errors: [{ ...at, fault, expected }] };
+}
+
 export function unavailable(detail: string): Refused<"unavailable"> {
   return { kind: "unavailable", detail };
 }

@@ -6,7 +6,7 @@
  * A route reads the same permission (`permitting` in http/auth.ts) to refuse a request before its body is read.
  */
 import type { Changes } from "../core/audit.ts";
-import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
+import { type Permission, type Principal, refuseBound, refuseWithout } from "../core/principal.ts";
 import type { RefusalKind, Refused, Result } from "../core/result.ts";
 import type { Services } from "../services.ts";
 import type { NewAuditEntry } from "./audit/sql.ts";
@@ -41,7 +41,9 @@ export function service<I, T, K extends RefusalKind = never>(
 ): Service<I, T, K> {
   const run = async (caller: Caller, input: I): Promise<Result<T, K | "forbidden">> => {
     const { services, principal } = caller;
-    const refused: Refused<"forbidden"> | undefined = refuseWithout(permission, principal);
+    const { operators } = permission;
+    const refused: Refused<"forbidden"> | undefined =
+      refuseWithout(permission, principal) ?? (operators ? refuseBound(principal, operators) : undefined);
     if (refused) return refused;
     const entries: NewAuditEntry[] = [];
     const result = await work(

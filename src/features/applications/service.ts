@@ -5,7 +5,7 @@
 import { changesBetween } from "../../core/audit.ts";
 import { checked } from "../../core/field-errors.ts";
 import type { Principal } from "../../core/principal.ts";
-import { conflict, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
+import { conflict, conflictAt, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
 import { applicationIdFor, newApplicationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import type { Services } from "../../services.ts";
@@ -77,11 +77,7 @@ const BEING_CHANGED = "The application is being changed by another request";
 function namedLikeTenant(uid: string): Refused<"conflict"> {
   const fault = `is "${uid}", the name of a tenant that is no application`;
   const expected = "another uid; the native API reaches that tenant by its name";
-  return {
-    kind: "conflict",
-    detail: `uid ${fault}; expected ${expected}`,
-    errors: [{ field: "uid", fault, expected }],
-  };
+  return conflictAt("uid", { field: "uid", fault, expected });
 }
 
 /**
@@ -100,8 +96,7 @@ export async function refuseApplicationsName(
     return conflict("The tenant can have no destinations: ask the operator");
   const fault = `is "${tenant}", the uid of the application ${application.id}`;
   const expected = `${application.id}, which is the application's tenant`;
-  const errors = [{ field: "tenant", fault, expected }];
-  return { kind: "conflict", detail: `tenant ${fault}; expected ${expected}`, errors };
+  return conflictAt("tenant", { field: "tenant", fault, expected });
 }
 
 /** Changes what is not undefined. A conflict when another application has the `uid`. */

@@ -10,6 +10,7 @@ import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../../core/
 import { refuseTenant } from "../../core/principal.ts";
 import {
   conflict,
+  conflictAt,
   invalidFields,
   missing,
   ok,
@@ -171,8 +172,8 @@ async function stillSigning(services: Services, stored: Destination, secret: str
 
 function versionTaken(version: number, { secretVersion }: Destination): Refused<"conflict"> {
   const [fault, expected] = [`is ${version}`, `the current ${secretVersion}`];
-  const detail = `The secret has been rotated already: secret_version ${fault}; expected ${expected}`;
-  return { kind: "conflict", detail, errors: [{ field: "secret_version", fault, expected }] };
+  const error = { field: "secret_version", fault, expected };
+  return conflictAt("The secret has been rotated already: secret_version", error);
 }
 
 /** Whether a rotation was refused because an earlier one has replaced the secret that it named. */

@@ -11,6 +11,7 @@ import { allows, type LimitedField, limitedFields } from "../../core/portal-acce
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
   conflict,
+  conflictAt,
   type FieldError,
   invalidFields,
   missing,
@@ -406,10 +407,8 @@ function savingBy({ services, principal }: Caller, id: string) {
 
 function alreadyCreated(id: string): Refused<"conflict"> {
   const fault = `was used before: it created ${id}`;
-  const expected = "a new key for another destination";
-  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  const errors = [{ field: "idempotency-key", fault, expected }];
-  return { kind: "conflict", detail, errors, existing: id };
+  const error = { field: "idempotency-key", fault, expected: "a new key for another destination" };
+  return { ...conflictAt("The Idempotency-Key", error), existing: id };
 }
 
 /** The conflict with another destination of the tenant that has the `uid` of the input. */
@@ -422,8 +421,7 @@ async function uidConflict(
   if (holder === undefined || holder.id === id) return undefined;
   const fault = `is that of ${holder.id}`;
   const expected = "one that no other destination of the tenant has";
-  const detail = `The uid ${uid} ${fault}; expected ${expected}`;
-  return { kind: "conflict", detail, errors: [{ field: "uid", fault, expected }] };
+  return conflictAt(`The uid ${uid}`, { field: "uid", fault, expected });
 }
 
 /** The error names the tenant even where the body does not: the destination would belong to it. */

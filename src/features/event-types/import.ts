@@ -22,7 +22,7 @@ import { MOST_VERSIONS } from "../../store/event-versions.ts";
 import { service } from "../service.ts";
 import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import type { ImportAction } from "./schema.ts";
-import { changingTypes, jsonOrNone, refuseBoundToTypes, storedJson } from "./service.ts";
+import { changingTypes, jsonOrNone, storedJson } from "./service.ts";
 import { conversionErrors, exampleErrors, tooManyVersions } from "./versions.ts";
 
 type Import = Readonly<{
@@ -55,9 +55,7 @@ const MAX_IMPORTED = 1_500_000;
 /** Puts all types into the catalogue, or none. Refused types are part of a dry run's value, and else the import is refused. */
 export const importEventTypes = service(
   changingTypes,
-  async ({ services, principal, changed }, { document, field, isDryRun, replaces }: Import) => {
-    const refusal = refuseBoundToTypes(principal);
-    if (refusal) return refusal;
+  async ({ services, changed }, { document, field, isDryRun, replaces }: Import) => {
     const webhooks = await webhooksOf(document);
     if (isFaulty(webhooks))
       return invalidFields(

@@ -34,7 +34,6 @@ import {
   jsonOrNone,
   placedFaults,
   readingTypes,
-  refuseBoundToTypes,
   storedJson,
 } from "./service.ts";
 import type {
@@ -89,9 +88,7 @@ type Publication = Readonly<{ name: string; version: number; fields: EventVersio
 /** Publishes the next version of a type: the data of events from then on. Endpoints that there are keep the one that they get. */
 export const publishEventVersion = service(
   changingTypes,
-  async ({ services, principal, changed }, { name, version, fields }: Publication) => {
-    const refusal = refuseBoundToTypes(principal);
-    if (refusal) return refusal;
+  async ({ services, changed }, { name, version, fields }: Publication) => {
     const { schema, example = null, conversion = AS_IT_IS } = fields;
     const row = await findEventType(services.db, name);
     if (!row) return missing("event type", name);
@@ -182,9 +179,7 @@ type Change = Readonly<{ name: string; version: number; change: EventVersionChan
 /** Changes a version's conversion, for events that are accepted from now on and those that wait because it fails, or its dates. */
 export const changePublishedVersion = service(
   changingTypes,
-  async ({ services, principal, changed }, { name, version, change }: Change) => {
-    const refusal = refuseBoundToTypes(principal);
-    if (refusal) return refusal;
+  async ({ services, changed }, { name, version, change }: Change) => {
     const { db, now } = services;
     const row = await findEventType(db, name);
     if (!row) return missing("event type", name);
@@ -310,42 +305,37 @@ type Draft = Readonly<{ name: string; fields: Omit<EventVersionFields, "example"
  * Tries the next version of a type on its last recorded events, of all tenants: which of them would no longer be accepted,
  * and of the others, whose conversion would break for endpoints that stay at the version before. Nothing is changed.
  */
-export const checkEventVersion = service(
-  changingTypes,
-  async ({ services, principal }, { name, fields }: Draft) => {
-    const refusal = refuseBoundToTypes(principal);
-    if (refusal) return refusal;
-    const { schema, conversion = AS_IT_IS } = fields;
-    const row = await findEventType(services.db, name);
-    if (!row) return missing("event type", name);
-    const errors = [...draftErrors({ schema }), ...(await conversionErrors(conversion))];
-    if (errors.length > 0) return invalidFields(errors);
-    const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
-    const { found, lookedBackTo } = await listEvents(services, page);
-    const convert = await trying(services, row, conversion);
-    const tenants = new Map<string, VersionCheck["tenants"][number]>();
-    let skipped = 0;
-    for (const { id, tenant } of found) {
-      const data = await dataOf(services, id);
-      if (data === undefined) {
-        skipped += 1;
-        continue;
-      }
-      const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
-      tenants.set(tenant, own);
-      own.events += 1;
-      const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
-      const broken = refused
-        ? ({ kind: "refused", fault: sentence(refused) } as const)
-        : convert({ id, tenant, data: data.value });
-      if (!broken) continue;
-      own[broken.kind] += 1;
-      if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
+export const checkEventVersion = service(changingTypes, async ({ services }, { name, fields }: Draft) => {
+  const { schema, conversion = AS_IT_IS } = fields;
+  const row = await findEventType(services.db, name);
+  if (!row) return missing("event type", name);
+  const errors = [...draftErrors({ schema }), ...(await conversionErrors(conversion))];
+  if (errors.length > 0) return invalidFields(errors);
+  const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
+  const { found, lookedBackTo } = await listEvents(services, page);
+  const convert = await trying(services, row, conversion);
+  const tenants = new Map<string, VersionCheck["tenants"][number]>();
+  let skipped = 0;
+  for (const { id, tenant } of found) {
+    const data = await dataOf(services, id);
+    if (data === undefined) {
+      skipped += 1;
+      continue;
     }
-    const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
-    return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
-  },
-);
+    const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
+    tenants.set(tenant, own);
+    own.events += 1;
+    const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
+    const broken = refused
+      ? ({ kind: "refused", fault: sentence(refused) } as const)
+      : convert({ id, tenant, data: data.value });
+    if (!broken) continue;
+    own[broken.kind] += 1;
+    if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
+  }
+  const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
+  return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
+});
 
 /** The data of an event; undefined where it has been erased, is not kept, or is no JSON. */
 async function dataOf(services: Services, id: number): Promise<Readonly<{ value: unknown }> | undefined> {

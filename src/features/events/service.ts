@@ -11,6 +11,7 @@ import { capsOf } from "../../config.ts";
 import { parseExactly } from "../../core/json-value.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
+  conflictAt,
   type FieldError,
   invalidFields,
   missing,
@@ -202,7 +203,7 @@ function notAccepted(
 ): Exclude<NotPosted, { kind: "forbidden" }> {
   switch (result.kind) {
     case "conflict":
-      return keyTaken();
+      return KEY_TAKEN;
     case "invalid":
       return invalidFields(
         result.faults.map(({ place, field, ...rest }) => ({ field: `events[${place}].${field}`, ...rest })),
@@ -218,12 +219,11 @@ function notAccepted(
   }
 }
 
-function keyTaken(): Refused<"conflict"> {
-  const fault = "was used before, with other content";
-  const expected = "a new key for new content";
-  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  return { kind: "conflict", detail, errors: [{ field: "idempotency_key", fault, expected }] };
-}
+const KEY_TAKEN = conflictAt("The Idempotency-Key", {
+  field: "idempotency_key",
+  fault: "was used before, with other content",
+  expected: "a new key for new content",
+});
 
 function acceptedView(
   { id, plan, deliverAt, isRemoved }: AcceptedEvent,

@@ -3,7 +3,6 @@
  * members are of many tenants, who do not learn of each other.
  */
 import { GROUP_ID } from "../../core/group/name.ts";
-import { type Principal, refuseBound } from "../../core/principal.ts";
 import { invalidFields, missing, ok, unavailable } from "../../core/result.ts";
 import { resetGroup, viewGroup } from "../../gate/group-client.ts";
 import type { Services } from "../../services.ts";
@@ -14,26 +13,19 @@ import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
 import type { GroupFields, GroupJson, GroupStateJson } from "./schema.ts";
 
-const reading = { scope: "read", role: "look" } as const;
-const changing = { scope: "admin", role: "configure" } as const;
-
-function refuseTenants(principal: Principal) {
-  return refuseBound(principal, "groups belong to the whole deployment");
-}
+const operators = "groups belong to the whole deployment";
+const reading = { scope: "read", role: "look", operators } as const;
+const changing = { scope: "admin", role: "configure", operators } as const;
 
 type Page = Parameters<typeof listGroups>[1];
 
 /** Groups by name, at most `limit`. */
-export const getGroups = service(reading, async ({ services, principal }, page: Page) => {
-  const refusal = refuseTenants(principal);
-  if (refusal) return refusal;
+export const getGroups = service(reading, async ({ services }, page: Page) => {
   return ok((await listGroups(services.db, page)).map(({ name, row }) => groupView(name, row)));
 });
 
 /** The same, each with its state: a call for each. */
-export const getGroupsWithState = service(reading, async ({ services, principal }, page: Page) => {
-  const refusal = refuseTenants(principal);
-  if (refusal) return refusal;
+export const getGroupsWithState = service(reading, async ({ services }, page: Page) => {
   return ok(await groupsWithState(services, page));
 });
 
@@ -44,9 +36,7 @@ export async function groupsWithState(services: Services, page: Page): Promise<G
 }
 
 /** A group that has no limits of its own has the defaults: any name may come to be a destination's. */
-export const getGroup = service(reading, async ({ services, principal }, name: string) => {
-  const refusal = refuseTenants(principal);
-  if (refusal) return refusal;
+export const getGroup = service(reading, async ({ services }, name: string) => {
   if (!GROUP_ID.test(name)) return missing("group", name);
   return ok(await withState(services, name, await findGroup(services.db, name)));
 });
@@ -54,12 +44,7 @@ export const getGroup = service(reading, async ({ services, principal }, name: s
 /** Sets all limits of a group: what is left out has its default. They apply within ten seconds. */
 export const replaceGroup = service(
   changing,
-  async (
-    { services, principal, changed },
-    { name, fields }: Readonly<{ name: string; fields: GroupFields }>,
-  ) => {
-    const refusal = refuseTenants(principal);
-    if (refusal) return refusal;
+  async ({ services, changed }, { name, fields }: Readonly<{ name: string; fields: GroupFields }>) => {
     if (!GROUP_ID.test(name)) {
       const expected = "a name of letters, digits and _ . -, or host: and a host";
       return invalidFields([{ field: "name", fault: `is ${JSON.stringify(name.slice(0, 60))}`, expected }]);
@@ -88,9 +73,7 @@ export const replaceGroup = service(
 );
 
 /** Removes the limits of a group: it has the defaults then. Its members stay in it. */
-export const deleteGroup = service(changing, async ({ services, principal, changed }, name: string) => {
-  const refusal = refuseTenants(principal);
-  if (refusal) return refusal;
+export const deleteGroup = service(changing, async ({ services, changed }, name: string) => {
   if (!(await removeGroup(services.db, name))) return missing("group", name);
   services.memory.groupSettings.delete(name);
   changed("group.deleted", { id: name, tenant: null });
@@ -99,10 +82,8 @@ export const deleteGroup = service(changing, async ({ services, principal, chang
 
 /** Ends circuit and hold of a group: traffic restarts from one attempt at a time. Safe to repeat. */
 export const restartGroup = service(
-  { scope: "admin", role: "repair" },
-  async ({ services, principal, changed }, name: string) => {
-    const refusal = refuseTenants(principal);
-    if (refusal) return refusal;
+  { scope: "admin", role: "repair", operators },
+  async ({ services, changed }, name: string) => {
     if (!GROUP_ID.test(name)) return missing("group", name);
     const row = await findGroup(services.db, name);
     if (!(await resetGroup(services, name, groupSettingsOf(row))))
