@@ -268,16 +268,18 @@ export const repairQuery = strict({
   )
   .openapi("DeliveryRepair");
 
+const nextRequest = z
+  .string()
+  .nullable()
+  .describe("Null when nothing is left to look at; else the `cursor` of the next request.");
+
 export const repairedDeliveries = z
   .object({
     repaired: z.int().describe("Deliveries that were sent again, or cancelled."),
     skipped: z
       .array(z.object({ why: z.string(), count: z.int() }))
       .describe("Deliveries that were left as they are, by the reason."),
-    next_cursor: z
-      .string()
-      .nullable()
-      .describe("Null when nothing is left to look at; else the `cursor` of the next request."),
+    next_cursor: nextRequest,
   })
   .openapi("RepairedDeliveries");
 
@@ -308,10 +310,7 @@ export const cancelledDeliveries = z
   .object({
     cancelled: z.int().describe("Deliveries that were cancelled by this request."),
     in_flight: z.int().describe("Deliveries left out because an attempt was under way."),
-    next_cursor: z
-      .string()
-      .nullable()
-      .describe("Null when nothing is left to look at; else the `cursor` of the next request."),
+    next_cursor: nextRequest,
   })
   .openapi("CancelledDeliveries");
 

@@ -152,7 +152,10 @@ export function ofOne({ field, ...error }: FieldError): FieldError {
   return { ...error, field: field.replace(/^events\[0\]\.?/, "") };
 }
 
-const repeated = { type: "array", items: { type: "string" } } as const;
+const repeated = z
+  .unknown()
+  .optional()
+  .openapi({ description: "As in a NewEvent; once for each.", type: "array", items: { type: "string" } });
 
 /** The fields of an event whose body is its content. For the document: they are read as those of a NewEvent. */
 export const contentQuery = z.object({
@@ -161,18 +164,9 @@ export const contentQuery = z.object({
   deliver_at: newEvent.shape.deliver_at,
   ttl: z.string().optional().openapi({ description: "As in a NewEvent.", type: "integer" }),
   ordering_key: z.string().optional().describe("As in a NewEvent."),
-  tags: z
-    .unknown()
-    .optional()
-    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
-  channels: z
-    .unknown()
-    .optional()
-    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
-  destination_ids: z
-    .unknown()
-    .optional()
-    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+  tags: repeated,
+  channels: repeated,
+  destination_ids: repeated,
 });
 
 /** For the document only: content is read as it is. */
@@ -248,21 +242,16 @@ export type EventJson = z.infer<typeof eventSchema>;
 
 // ── Lists ──
 
+const { id, tenant, type, timestamp, deliver_at, content_type, data_base64 } = eventSchema.shape;
+
 /** An event as lists show it. */
 export const listedEvent = z
   .object({
-    id: z.string(),
-    tenant: z.string(),
-    type: z.string(),
-    timestamp: z.iso.datetime().describe("When the event was accepted."),
-    deliver_at: z.iso.datetime().optional().describe("Present when the event was scheduled for later."),
+    ...{ id, tenant, type, timestamp, deliver_at },
     tags: z.array(z.string()).optional(),
     channels: z.array(z.string()).optional(),
     ttl: z.int().optional(),
-    content_type: z
-      .string()
-      .optional()
-      .describe("Present when the event was posted as content of its own type."),
+    content_type,
     content: z.literal("erased").optional().describe("Present when the content has been erased."),
     data: z
       .unknown()
@@ -270,7 +259,7 @@ export const listedEvent = z
       .describe(
         "With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged.",
       ),
-    data_base64: z.string().optional().describe("In place of `data`, for content that is not UTF-8."),
+    data_base64,
   })
   .openapi("ListedEvent");
 
@@ -311,8 +300,6 @@ export function lookedBackView(at: number | undefined): string | null {
   return at === undefined ? null : isoTime(at);
 }
 
-const DATA_EXPECTED = "expected true or false";
-
 export const eventQuery = strict({
   tenant: tenantName.optional().describe("Only events of this tenant."),
   type: eventTypePattern.optional().describe("Only events of this type, or of types with this prefix."),
@@ -322,7 +309,7 @@ export const eventQuery = strict({
     .optional()
     .describe("Only events that were accepted before this time; it is after `since`."),
   data: z
-    .enum(["true", "false"], { error: DATA_EXPECTED })
+    .enum(["true", "false"], { error: "expected true or false" })
     .optional()
     .describe("With `true`, each event has its `data`. A page then has 8 MB of bodies at most."),
   limit: limitParam,
