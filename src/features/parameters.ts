@@ -24,7 +24,7 @@ export function wholeNumberFrom(least: number, most: number, what = "") {
 }
 
 /** A list of one entry or more. @param what the entries are, in the error */
-export function listOf<T extends z.ZodType>(entry: T, most: number, what: string) {
+export function nonEmptyList<T extends z.ZodType>(entry: T, most: number, what: string) {
   const error = `expected a list of 1 to ${most} ${what}`;
   return z.array(entry, { error }).min(1, { error }).max(most, { error });
 }
@@ -98,7 +98,7 @@ export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry:
 }
 
 /** A page after which the list goes on at `next`; undefined: it was the last. */
-export function pageAt<T>(data: T[], next: unknown) {
+export function pageWithNext<T>(data: T[], next: unknown) {
   return { data, next_cursor: cursorAfter(next) };
 }
 

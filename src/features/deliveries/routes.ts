@@ -4,7 +4,7 @@ import { type Api, callerIn } from "../../http/context.ts";
 import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
 import { answers, routeTo, serve } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
-import { cursorAfter, idParam, pageAt, pageOf } from "../parameters.ts";
+import { cursorAfter, idParam, pageOf, pageWithNext } from "../parameters.ts";
 import { getAttempt } from "./attempts.ts";
 import { getBlockedKeys, skipDelivery } from "./ordering.ts";
 import {
@@ -143,7 +143,7 @@ export function registerDeliveries(api: Api): void {
       "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
       "event alone.",
     query: deliveryQuery,
-    view: ({ deliveries, next }) => pageAt(deliveries, next && placesOf(next)),
+    view: ({ deliveries, next }) => pageWithNext(deliveries, next && placesOf(next)),
     responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", 422),
   });
 
@@ -195,7 +195,7 @@ export function registerDeliveries(api: Api): void {
     params: idParam,
     query: blockedKeysQuery,
     input: ({ param: { id: destination }, query }) => ({ ...query, destination }),
-    view: ({ keys, next }) => pageAt(keys.map(blockedKeyView), next),
+    view: ({ keys, next }) => pageWithNext(keys.map(blockedKeyView), next),
     responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
   });
 

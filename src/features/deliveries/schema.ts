@@ -14,7 +14,7 @@ import {
   eventTypePattern,
   idParam,
   limitParam,
-  listOf,
+  nonEmptyList,
   strict,
   tenantName,
   timeParam,
@@ -227,7 +227,7 @@ export type AttemptJson = z.infer<typeof attemptSchema>;
 export const MOST_IDS = 100;
 
 export const deliveryIds = strict({
-  delivery_ids: listOf(
+  delivery_ids: nonEmptyList(
     z.string({ error: "expected the id of a delivery" }),
     MOST_IDS,
     "ids of deliveries",
@@ -298,7 +298,7 @@ export const waitingQuery = strict({
     description: "Only events that were accepted before this time.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: listOf(eventTypePattern, 100, "event types or patterns")
+  event_types: nonEmptyList(eventTypePattern, 100, "event types or patterns")
     .nullish()
     .describe("Only events of these types; all when left out."),
   cursor: cursorParam(waitingPosition),

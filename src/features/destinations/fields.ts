@@ -40,7 +40,7 @@ import {
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { currentTransform } from "../../store/transforms.ts";
-import { eventType, eventTypePattern, listOf, strict } from "../parameters.ts";
+import { eventType, eventTypePattern, nonEmptyList, strict } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
@@ -234,7 +234,7 @@ function sortedPins(pins: Readonly<Record<string, number>>): Record<string, numb
 /** Which events it takes, and what it gets of them. */
 export const contentFields = {
   event_types: field({
-    given: listOf(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns")
+    given: nonEmptyList(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns")
       .nullish()
       .describe("The types of events that the destination takes; null means all."),
     shown: zodOf(strings),

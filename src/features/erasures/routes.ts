@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { cursorParam, idParam, limitParam, pageAt, pageOf, strict } from "../parameters.ts";
+import { cursorParam, idParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { erasureSchema, newErasure } from "./schema.ts";
 import { beginErasure, erasureView, getErasure, getErasures } from "./service.ts";
 
@@ -24,7 +24,7 @@ export function registerErasures(api: Api): void {
     tags,
     query: strict({ limit: limitParam, cursor: cursorParam(z.int().positive()) }),
     input: ({ query: { limit, cursor: before } }) => ({ before, limit }),
-    view: ({ erasures, next }) => pageAt(erasures.map(erasureView), next),
+    view: ({ erasures, next }) => pageWithNext(erasures.map(erasureView), next),
     responses: answers(200, pageOf(erasureSchema), "A page of erasures, the newest first.", 422),
   });
 

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { cursorParam, limitParam, pageAt, pageOf, strict } from "../parameters.ts";
+import { cursorParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { typeParam } from "./schema.ts";
 import {
   eventVersionChange,
@@ -85,7 +85,7 @@ export function registerEventVersions(api: Api): void {
     query: strict({ limit: limitParam, cursor: cursorParam(z.string()) }),
     input: ({ param, query: { limit, cursor: after } }) => ({ ...param, after, limit }),
     view: ({ endpoints, last }) =>
-      pageAt(
+      pageWithNext(
         endpoints.map(({ id, tenant, version }) => ({ destination_id: id, tenant, version })),
         last,
       ),

@@ -21,7 +21,7 @@ import {
   eventType,
   eventTypePattern,
   limitParam,
-  listOf,
+  nonEmptyList,
   strict,
   tenantName,
   timeParam,
@@ -51,7 +51,7 @@ const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named on
 
 /** The fields of an event that are its options. */
 const optionFields = {
-  destination_ids: listOf(
+  destination_ids: nonEmptyList(
     z.string({ error: "expected the id of a destination" }),
     MAX_DESTINATIONS,
     "ids of destinations",
@@ -60,7 +60,7 @@ const optionFields = {
     .describe(
       "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
     ),
-  tags: listOf(eventTag, MAX_TAGS, "tags")
+  tags: nonEmptyList(eventTag, MAX_TAGS, "tags")
     .optional()
     .describe("Names by which deliveries can be listed and replayed. They are not sent."),
   channels: zodOf(eventChannels)

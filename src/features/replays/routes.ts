@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { problemOf, problemSchema } from "../../http/problems.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { cursorParam, idParam, limitParam, pageAt, pageOf, strict } from "../parameters.ts";
+import { cursorParam, idParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { MOST_DESTINATIONS, newReplay, replaySchema, replayStates, replaysAtOnce } from "./schema.ts";
 import {
   cancelReplay,
@@ -77,7 +77,7 @@ export function registerReplays(api: Api): void {
     input: ({ query: { destination_id: destinationId, state, limit, cursor: before } }) => ({
       ...{ destinationId, state, limit, before },
     }),
-    view: ({ replays, next }) => pageAt(replays.map(replayView), next),
+    view: ({ replays, next }) => pageWithNext(replays.map(replayView), next),
     responses: answers(200, pageOf(replaySchema), "A page of replays.", 422),
   });
 

@@ -4,7 +4,7 @@ import { replayReasons } from "../../core/reasons.ts";
 import {
   eventTag,
   eventTypePattern,
-  listOf,
+  nonEmptyList,
   strict,
   timeParam,
   trueOrFalse,
@@ -26,7 +26,7 @@ export const newReplay = strict({
     description: "Only events that were accepted before this time; it is after `since`.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: listOf(eventTypePattern, 100, "event types or patterns")
+  event_types: nonEmptyList(eventTypePattern, 100, "event types or patterns")
     .nullish()
     .describe("Only events of these types; all when left out."),
   tag: eventTag.nullish().describe("Only events with this tag; all when left out."),
