@@ -146,6 +146,17 @@ describe("the comparison with other senders' servers", () => {
     expect(theirs.made.size).toBe(0);
   });
 
+  test("counts what a contender sends that never signs, and leaves out one that is not installed", async () => {
+    const theirs = await started(fakeSvix("x-nothing"));
+    const unsigned = { ...svix(theirs.server), isUnsigned: true };
+    const missing = { ...unsigned, name: "Absent", missing: () => "it is not installed" };
+    const said: string[] = [];
+    const entrants = [missing, unsigned].map((contender) => ({ contender, shapes: [SINGLE] }));
+    const [table] = await compare(entrants, endpoints, 1, (text) => said.push(text));
+    expect(table?.contenders.map(({ name }) => name)).toEqual(["Svix server"]);
+    expect(said[0]).toBe("Without Absent: it is not installed.");
+  });
+
   test("posts no batches to a server that takes none", async () => {
     const theirs = await started(fakeSvix());
     const comparison = compare(
