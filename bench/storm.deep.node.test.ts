@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { simulationFiguresOf } from "../src/simulator/figures.ts";
+import { runs } from "../test/support/effort.ts";
 import { contend } from "./storm/aws.ts";
 import { chart } from "./storm/chart.ts";
 import { type Comparison, comparisonOf, resultOf } from "./storm/compare.ts";
@@ -27,15 +28,17 @@ async function compare(
   contenders: readonly Contender[],
   seed: number,
 ): Promise<Comparison> {
-  const { runs, read } = comparisonOf(scenario, contenders, seed);
+  const { runs: parts, read } = comparisonOf(scenario, contenders, seed);
   const results = new Map<unknown, unknown>();
-  for (const run of runs) results.set(run, await run.play());
+  for (const run of parts) results.set(run, await run.play());
   return read((run) => results.get(run) as never);
 }
 
 describe("storm benchmark: the production delivery path in virtual time", () => {
   // One seed: what it shows is always the same. The benchmark itself has 50,000 deliveries, and its goals are for these.
-  const hour = once(async () => simulationFiguresOf(await simulate(outageOfAnHour(20_000), ourselves, 1)));
+  const hour = once(async () =>
+    simulationFiguresOf(await simulate(outageOfAnHour(runs(8_000, 20_000)), ourselves, 1)),
+  );
 
   it("loses nothing and brings nothing down in an outage of an hour", async () => {
     expect(await hour()).toMatchObject({ secondOutages: 0, lost: 0, pending: 0 });
