@@ -28,7 +28,6 @@ import {
   type Position,
   readWatermark,
   recoverOverdue,
-  type SweepWork,
 } from "../store/sweep.ts";
 import { cancelRetriesOfDeleted } from "./deleted-destinations.ts";
 import { cursorOf, type Page, periodicJob, type Walked, walkFrom } from "./runner.ts";
@@ -120,19 +119,6 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
   }
 }
 
-/** Works for a part in one database after the other where there is something to do, from where its last step has stopped. */
-async function whereNeeded(
-  services: Services,
-  { cursor: [first], hasWork, mayContinue }: PartTurn,
-  part: keyof SweepWork,
-  work: (db: D1Database) => Promise<boolean>,
-) {
-  const { next, ...walked } = await inTurn(services, Number(first) || 0, mayContinue, async (db) =>
-    (await hasWork(db, part)) ? work(db) : false,
-  );
-  return { ...walked, cursor: [next] };
-}
-
 /**
  * Enqueues scheduled bundles that fall due before the next sweep can be counted on. A queue keeps a message for a day at
  * most, and may lose it, so a scheduled bundle is in D1 alone until shortly before its time, and is then enqueued with
@@ -141,7 +127,8 @@ async function whereNeeded(
  */
 async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
   let scheduled = 0;
-  const walked = await whereNeeded(services, turn, "scheduled", async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
+    if (!(await turn.hasWork(db, "scheduled"))) return false;
     const page = async (after: Position) => {
       const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
       const { bundles, unreadable, upto, more } = due;
@@ -153,7 +140,7 @@ async function enqueueScheduled(services: Services, turn: PartTurn): Promise<Par
     };
     return (await walkFrom(cursorOf(db, "scheduled"), page, turn.mayContinue, "each")).more;
   });
-  return { ...walked, counts: { scheduled } };
+  return { ...walked, counts: { scheduled }, cursor: [walked.next] };
 }
 
 /**
@@ -165,7 +152,8 @@ async function enqueueScheduled(services: Services, turn: PartTurn): Promise<Par
 async function recoverLost(services: Services, turn: PartTurn): Promise<PartResult> {
   const undrained = new Set<string>();
   let lost = 0;
-  const walked = await whereNeeded(services, turn, "lost", async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
+    if (!(await turn.hasWork(db, "lost"))) return false;
     const recover = async <P>({ upto, more, ...found }: Found<P>): Promise<Walked<P>> => {
       await reportUnreadable(services, found.unreadable);
       await makeLostWait(services, db, found.lost, turn.now);
@@ -177,7 +165,7 @@ async function recoverLost(services: Services, turn: PartTurn): Promise<PartResu
     const byId = await walkById(db, turn, recover, scheduled.at);
     return scheduled.more || byId.more;
   });
-  return { ...walked, counts: { lost }, undrained };
+  return { ...walked, counts: { lost }, cursor: [walked.next], undrained };
 }
 
 type Found<P> = Readonly<{
@@ -247,7 +235,8 @@ async function makeLostWait(
 async function recoverRetries(services: Services, turn: PartTurn): Promise<PartResult> {
   const undrained = new Set<string>();
   let overdue = 0;
-  const walked = await whereNeeded(services, turn, "overdue", async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
+    if (!(await turn.hasWork(db, "overdue"))) return false;
     let more = false;
     do {
       const found = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);
@@ -257,5 +246,5 @@ async function recoverRetries(services: Services, turn: PartTurn): Promise<PartR
     } while (more && turn.mayContinue());
     return more;
   });
-  return { ...walked, counts: { overdue }, undrained };
+  return { ...walked, counts: { overdue }, cursor: [walked.next], undrained };
 }
