@@ -219,6 +219,17 @@ describe("a delivery that the transformation fails for", () => {
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "transform_failed" }]);
     await world.settled();
   });
+
+  test("waits for that from then on where it has waited for its destination before", async () => {
+    const id = await shaping({ body: '{"v":1}' }, { status: "paused" });
+    const [message] = await world.post(1);
+    await world.consume(message ? [message] : []);
+    expect(message && (await rowOf(message))).toMatchObject({ state: "waiting", reason: "paused" });
+    await execute("UPDATE destinations SET transform = 'nonsense', status = 'active' WHERE id = ?1", id);
+    await world.answer([{ destination: id, drains: 1 }]);
+    expect(message && (await rowOf(message))).toMatchObject({ state: "waiting", reason: "transform_failed" });
+    await world.settled();
+  });
 });
 
 function verified(headers: Headers, body: string): boolean {
