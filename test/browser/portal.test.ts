@@ -21,7 +21,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   // The browser takes any URL; what is wrong with it is said at the field, and what was typed is kept.
   await page.getByText("Enter a public address that begins with https://").waitFor();
   expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
-  await page.locator("#url:focus").waitFor();
+  await page.locator("#f-url:focus").waitFor();
   // What was typed keeps its fold open.
   expect(await page.getByLabel("Name").isVisible()).toBe(true);
   expect(await page.getByLabel("Name").inputValue()).toBe("Shop");
