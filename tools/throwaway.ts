@@ -13,9 +13,6 @@ import { type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, type Strict, strictFlags, strictVars } from "./strict-flags.ts";
 import { projectRoot } from "./wrangler.ts";
 
-/** Given to wrangler, which would look for it beside the bundle. */
-const config = join(projectRoot, "wrangler.toml");
-
 export const THROWAWAY_KEY = "demo-key-0123456789";
 
 type Throwaway = Readonly<{
@@ -29,9 +26,46 @@ type Throwaway = Readonly<{
   discard: () => void;
 }>;
 
-/** Of this stack alone: no other opens what it seals. */
-function masterKey(): string {
-  return `throwaway:${randomBytes(32).toString("base64")}`;
+type ThrowawayWorker = Readonly<{
+  /** The path of its bundle, made in the directory: wrangler would start sources anew whenever one is saved. */
+  bundled: (directory: string) => Promise<string>;
+  /** Given to wrangler, which would look for it beside the bundle. */
+  config: string;
+  /** The address to listen at, on any port that is free. */
+  ip: string;
+  vars: Readonly<Record<string, string>>;
+  flags?: readonly string[];
+}>;
+
+/** A stack with a temporary directory for its state, its bundle and its log. */
+export async function throwawayStack(
+  prefix: string,
+  { bundled, config, ip, vars, flags = [] }: ThrowawayWorker,
+): Promise<Throwaway> {
+  const directory = mkdtempSync(join(tmpdir(), prefix));
+  const remove = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  process.once("exit", remove);
+  const log = join(directory, "wrangler.log");
+  const logFile = openSync(log, "a");
+  const worker = await bundled(directory);
+  const place = ["--config", config, "--ip", ip, "--port", "0", "--persist-to", directory];
+  const args = [worker, "--no-bundle", ...place, ...flags];
+  // Wrangler's registry has one entry for each Worker's name, which stacks at the same time would overwrite.
+  const env = {
+    WRANGLER_REGISTRY_PATH: join(directory, "registry"),
+    WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
+  };
+  const output = () => readFileSync(log, "utf8");
+  return {
+    output,
+    start: () => startStack({ args, vars, env, output: logFile }),
+    lastLines: () => output().split("\n").slice(-30).join("\n"),
+    discard: () => {
+      process.off("exit", remove);
+      closeSync(logFile);
+      remove();
+    },
+  };
 }
 
 /**
@@ -44,50 +78,21 @@ export async function prepareThrowaway(
   strict?: Strict,
 ): Promise<Throwaway> {
   ensureDevVars();
-  const directory = mkdtempSync(join(tmpdir(), "breakwater-"));
-  const discard = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
-  process.once("exit", discard);
-  const log = join(directory, "wrangler.log");
-  const logFile = openSync(log, "a");
   const flags = strict ? await strictFlags() : [];
-  const [worker] = await Promise.all([
-    bundleWorker(join(directory, "bundle"), strict && STRICT_WORKER, flags),
-    copyMigrated(directory),
-  ]);
-  const args = [
-    worker,
-    "--no-bundle",
-    "--config",
-    config,
-    "--ip",
-    "127.0.0.1",
-    "--port",
-    "0",
-    "--persist-to",
-    directory,
-    ...flags,
-  ];
-  const ownVars = {
-    ADMIN_KEY: THROWAWAY_KEY,
-    MASTER_KEYS: masterKey(),
-    ALLOW_PRIVATE_DESTINATIONS: "true",
-    ...(strict && strictVars(strict)),
-    ...vars,
-  };
-  // Wrangler's registry has one entry for each Worker's name, which stacks at the same time would overwrite.
-  const env = {
-    WRANGLER_REGISTRY_PATH: join(directory, "registry"),
-    WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
-  };
-  const output = () => readFileSync(log, "utf8");
-  return {
-    output,
-    start: () => startStack({ args, vars: ownVars, env, output: logFile }),
-    lastLines: () => output().split("\n").slice(-30).join("\n"),
-    discard: () => {
-      process.off("exit", discard);
-      closeSync(logFile);
-      discard();
+  return throwawayStack("breakwater-", {
+    ...{ config: join(projectRoot, "wrangler.toml"), ip: "127.0.0.1", flags },
+    bundled: async (directory) => {
+      const bundle = bundleWorker(join(directory, "bundle"), strict && STRICT_WORKER, flags);
+      const [worker] = await Promise.all([bundle, copyMigrated(directory)]);
+      return worker;
     },
-  };
+    vars: {
+      ADMIN_KEY: THROWAWAY_KEY,
+      // Of this stack alone: no other opens what it seals.
+      MASTER_KEYS: `throwaway:${randomBytes(32).toString("base64")}`,
+      ALLOW_PRIVATE_DESTINATIONS: "true",
+      ...(strict && strictVars(strict)),
+      ...vars,
+    },
+  });
 }

@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Unstable_Config } from "wrangler";
 import type { Environment } from "./deploy/config-faults.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
@@ -22,15 +23,10 @@ const quiet = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 };
 
-type WranglerConfig = Readonly<{
-  d1_databases: readonly Readonly<{ binding: string }>[];
-  compatibility_flags: readonly string[];
-}>;
-
 /** The configuration as wrangler reads it, with its defaults, of the top level of the file. */
 export async function readWranglerConfig(
   config = join(projectRoot, "wrangler.toml"),
-): Promise<WranglerConfig> {
+): Promise<Unstable_Config> {
   // Loaded when needed: it takes most of a second.
   const { unstable_readConfig } = await import("wrangler");
   return unstable_readConfig({ config }, { hideWarnings: true });
@@ -67,11 +63,14 @@ export function spawnWrangler(
   return child;
 }
 
-/** Resolves with the exit code, or with 128 when a signal ended it; rejects when it could not be started. */
-export function exitOf(child: ChildProcess): Promise<number> {
+/**
+ * Resolves with the exit code, or with 128 when a signal ended it; rejects when it could not be started.
+ * @param event `close` comes once all output has been read
+ */
+export function exitOf(child: ChildProcess, event: "exit" | "close" = "exit"): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
-    child.once("exit", (code) => resolve(code ?? 128));
+    child.once(event, (code: number | null) => resolve(code ?? 128));
   });
 }
 
@@ -81,16 +80,24 @@ const TIMEOUT_MS = 600_000;
 /** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than ten minutes. */
 export async function runWrangler(args: readonly string[]): Promise<void> {
   const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk) => {
-      output += chunk;
-    });
-  }
+  const output = outputOf(child);
   const timer = setTimeout(() => signalGroup(child, "SIGKILL"), TIMEOUT_MS);
   const code = await exitOf(child);
   clearTimeout(timer);
-  if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output}`);
+  if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output.all}`);
+}
+
+/** The output of a command so far, and the part of it that is no error. */
+function outputOf(child: ChildProcess): Readonly<{ all: string; stdout: string }> {
+  const output = { all: "", stdout: "" };
+  child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+    output.all += chunk;
+    output.stdout += chunk;
+  });
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
+    output.all += chunk;
+  });
+  return output;
 }
 
 /** A command's output, standard error included, its exit code, and its notes for other programs. */
@@ -101,17 +108,13 @@ type CommandResult = Readonly<{ code: number; output: string; stdout: string; en
  * off. It is asked nothing and prints nothing.
  */
 export async function wranglerResult(args: readonly string[]): Promise<CommandResult> {
-  const [all, out]: [string[], string[]] = [[], []];
+  let output = { all: "", stdout: "" };
   const result = await withEntries((env) => {
     const child = startFromPath(args, ["ignore", "pipe", "pipe"], { CI: "1", ...env });
-    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
-      all.push(chunk);
-      out.push(chunk);
-    });
-    child.stderr?.setEncoding("utf8").on("data", (chunk: string) => all.push(chunk));
-    return closed(child);
+    output = outputOf(child);
+    return exitOf(child, "close");
   });
-  return { ...result, output: all.join(""), stdout: out.join("") };
+  return { ...result, output: output.all, stdout: output.stdout };
 }
 
 /**
@@ -121,7 +124,7 @@ export async function wranglerResult(args: readonly string[]): Promise<CommandRe
 export function wranglerInTerminal(
   args: readonly string[],
 ): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
-  return withEntries((env) => closed(startFromPath(args, "inherit", env)));
+  return withEntries((env) => exitOf(startFromPath(args, "inherit", env), "close"));
 }
 
 async function withEntries(
@@ -180,13 +183,5 @@ function startFromPath(
     cwd: projectRoot,
     stdio,
     env: { ...process.env, ...quiet, ...env },
-  });
-}
-
-/** Resolves with the exit code once all output has been read; rejects when the command could not be started. */
-function closed(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code) => resolve(code ?? 128));
   });
 }

@@ -4,16 +4,16 @@
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { errorsOf } from "../core/field-errors.ts";
-import { type Services, servicesOf } from "../services.ts";
+import { servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
-import type { Api, ApiContext, ApiEnv } from "./context.ts";
+import { type Api, type ApiContext, type ApiEnv, type ServicesFor, withServices } from "./context.ts";
 import { namesChecked } from "./path-names.ts";
 import { invalid, notFound, onError, problem } from "./problems.ts";
 import { withinLimits } from "./rate-limit.ts";
 
 /** Where routes get their services and principals from; the platform's and API keys unless given. */
 export type ApiOptions = Readonly<{
-  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+  services?: ServicesFor;
   authenticate?: Authenticate;
 }>;
 
@@ -32,10 +32,7 @@ export function apiOf(
   const api = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
   });
-  api.use(async (c, next) => {
-    c.set("services", services(c.env, c.executionCtx));
-    await next();
-  });
+  api.use(withServices(services));
   const door = namesChecked<ApiEnv>((_, { what, value, isChosen }) =>
     // The schemas of routes say what is wrong with a name that callers choose.
     isChosen ? undefined : notFound(what, value),

@@ -3,7 +3,7 @@
  * register themselves on an `Api`; they never see `env`.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import type { Principal } from "../core/principal.ts";
 import type { Caller } from "../features/service.ts";
 import type { Services } from "../services.ts";
@@ -23,6 +23,16 @@ export type ApiEnv = {
 
 export type Api = OpenAPIHono<ApiEnv>;
 export type ApiContext = Context<ApiEnv>;
+
+export type ServicesFor = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+
+/** Middleware: what the request may use of the outside. */
+export function withServices(services: ServicesFor): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    await next();
+  };
+}
 
 /** Whose request it is, for a service. */
 export function callerIn(c: ApiContext): Caller {

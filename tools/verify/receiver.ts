@@ -4,12 +4,13 @@
  */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { bundleWorker } from "../bundle.ts";
-import { startStack, stopStack } from "../stack.ts";
+import { stopStack } from "../stack.ts";
+import { throwawayStack } from "../throwaway.ts";
 import { addressIn, projectRoot, wranglerResult } from "../wrangler.ts";
 import type { EndpointHit, Hits, Script } from "./protocol.ts";
 
@@ -32,42 +33,25 @@ export type ReceiverEndpoint = Readonly<{
 
 /** Starts the receiver on this machine, at the address from which the deployment is reached. */
 export async function startReceiverHere(target: URL, token: string): Promise<VerifyReceiver> {
-  const directory = mkdtempSync(join(tmpdir(), "breakwater-verify-"));
-  const discard = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
-  process.once("exit", discard);
-  const log = join(directory, "wrangler.log");
-  const logFile = openSync(log, "a");
-  try {
-    const ip = await ownAddressTowards(target);
-    // A bundle, because wrangler would start the Worker anew whenever a source is saved.
-    const worker = await bundleWorker(join(directory, "bundle"), MAIN, ["--config", CONFIG]);
-    const place = ["--ip", ip, "--port", "0", "--persist-to", directory];
-    const args = [worker, "--no-bundle", "--config", CONFIG, ...place];
-    const env = {
-      WRANGLER_REGISTRY_PATH: join(directory, "registry"),
-      WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
-    };
-    const stack = await startStack({ args, vars: { TOKEN: token }, env, output: logFile });
-    let hasEnded = false;
-    void stack.exited.then(() => {
-      hasEnded = true;
-    });
-    const remove = async () => {
-      const fault = hasEnded ? `The receiver ended by itself:\n${lastLinesOf(log)}` : undefined;
-      await stopStack(stack);
-      closeSync(logFile);
-      process.off("exit", discard);
-      discard();
-      if (fault !== undefined) throw new Error(fault);
-    };
-    return { url: stack.url, token, remove };
-  } catch (error) {
-    throw new Error(`The receiver could not be started: ${errorMessage(error)}\n${lastLinesOf(log)}`);
-  }
-}
-
-function lastLinesOf(log: string): string {
-  return readFileSync(log, "utf8").split("\n").slice(-20).join("\n");
+  const bundled = (directory: string) => bundleWorker(join(directory, "bundle"), MAIN, ["--config", CONFIG]);
+  const ip = await ownAddressTowards(target);
+  const receiver = await throwawayStack("breakwater-verify-", {
+    ...{ bundled, config: CONFIG, ip, vars: { TOKEN: token } },
+  });
+  const stack = await receiver.start().catch((error: unknown) => {
+    throw new Error(`The receiver could not be started: ${errorMessage(error)}\n${receiver.lastLines()}`);
+  });
+  let hasEnded = false;
+  void stack.exited.then(() => {
+    hasEnded = true;
+  });
+  const remove = async () => {
+    const fault = hasEnded ? `The receiver ended by itself:\n${receiver.lastLines()}` : undefined;
+    await stopStack(stack);
+    receiver.discard();
+    if (fault !== undefined) throw new Error(fault);
+  };
+  return { url: stack.url, token, remove };
 }
 
 /** The address of the interface that leads to the host. Nothing is sent. */

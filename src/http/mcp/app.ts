@@ -12,9 +12,10 @@ import { findVisitorsAgent } from "../../features/portal-links/visits.ts";
 import type { Caller } from "../../features/service.ts";
 import { faultOf } from "../../log.ts";
 import { overCallerLimit } from "../../rate-limits.ts";
-import { type Services, servicesOf } from "../../services.ts";
+import { servicesOf } from "../../services.ts";
+import type { ApiOptions } from "../api.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
+import { type ApiContext, type ApiEnv, withServices } from "../context.ts";
 import { encodingFault, parseJson, readAtMost } from "../json-body.ts";
 import { onError, problem, retryAfterOf, serverStatusOf, unexpectedError } from "../problems.ts";
 import { changingTools } from "./changing.ts";
@@ -33,20 +34,12 @@ import { readingTools } from "./reading.ts";
 import { inputSchemas } from "./schemas.ts";
 import { callTool, type Tool } from "./tool.ts";
 
-type Options = Readonly<{
-  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
-  authenticate?: Authenticate;
-}>;
-
 const PATH = "/mcp";
 
 /** Serves /mcp. Tests pass their own services. */
-export function createMcp({ services = servicesOf, authenticate = byKey() }: Options = {}) {
+export function createMcp({ services = servicesOf, authenticate = byKey() }: ApiOptions = {}) {
   const app = new Hono<ApiEnv>();
-  app.use(async (c, next) => {
-    c.set("services", services(c.env, c.executionCtx));
-    await next();
-  });
+  app.use(withServices(services));
   app.use(PATH, ownOriginOnly, authenticated(orVisiting(authenticate)));
   app.post(PATH, answer);
   app.all(PATH, ({ req }) =>
@@ -89,13 +82,8 @@ async function answer(c: ApiContext): Promise<Response> {
     return "code" in made ? rpcAnswer({ ...made, id: message.id }) : rpcResult(message, made);
   } catch (error) {
     const status = serverStatusOf(error);
-    c.get("services").log({
-      what: "request_failed",
-      method: message.method,
-      path: PATH,
-      status,
-      fault: faultOf(error),
-    });
+    const { method } = message;
+    c.get("services").log({ what: "request_failed", method, path: PATH, status, fault: faultOf(error) });
     return refusedAnswer(status, unexpectedError(error), message.id);
   }
 }

@@ -15,7 +15,7 @@ import { eventType, strict } from "../../features/parameters.ts";
 import { newReplay } from "../../features/replays/schema.ts";
 import { cancelReplay, replayView, startReplay } from "../../features/replays/service.ts";
 import { type Destination, limitsOf, statusOf } from "../../store/destination.ts";
-import { deliveryIdField, destinationIdField, pageAt, replayIdField } from "./fields.ts";
+import { deliveryIdField, destinationIdField, linkTo, replayIdField } from "./fields.ts";
 import { type AgentCall, beginning, changingTool, outside, type Tool } from "./tool.ts";
 
 /** Deliveries of one call. */
@@ -33,7 +33,7 @@ const destinationInput = strict({ destination_id: destinationIdField });
 
 function statusShown({ id, tenant, statusReason, ...row }: Destination, call: AgentCall) {
   const status = statusOf({ status: row.status });
-  return { id, tenant, status, status_reason: statusReason, page: pageAt(call, "destinations", id) };
+  return { id, tenant, status, status_reason: statusReason, page: linkTo(call, "destinations", id) };
 }
 
 const { timeout_ms, max_concurrency, rate_per_second, rate_burst } = destinationChange.shape;
@@ -169,7 +169,7 @@ export const changingTools: readonly Tool[] = [
     run: async (call, { destination_id: id, ...rotation }) => {
       const found = await getDestination(call, id);
       if (found.kind !== "ok") return found;
-      const page = pageAt(call, "destinations", id);
+      const page = linkTo(call, "destinations", id);
       if (destinationView(found.value).signature !== "ed25519")
         return conflict(
           `The destination signs with a shared secret, which no agent may see: rotate it at ${page}`,

@@ -98,9 +98,9 @@ class EventsFault extends Error {
   override readonly name = "EventsFault";
   readonly fault: RpcFault;
 
-  constructor(fault: RpcFault) {
+  constructor(fault: Omit<RpcFault, "kind">) {
     super(fault.message);
-    this.fault = fault;
+    this.fault = { kind: "fault", ...fault };
   }
 }
 
@@ -142,25 +142,20 @@ function refusalFault(
     case "invalid":
       if (full) return eventsFault(request, "exhausted", detail, { limit: "subscriptions" });
       return new EventsFault({
-        kind: "fault",
-        status: 200,
-        code: rpcCodes.invalidParams,
-        message: `Invalid params: ${detail}`,
+        ...{ status: 200, code: rpcCodes.invalidParams, message: `Invalid params: ${detail}` },
         data: { errors },
       });
     default: {
       const status = kind === "unavailable" ? 503 : 200;
-      return new EventsFault({ kind: "fault", status, code: rpcCodes.internal, message: detail });
+      return new EventsFault({ status, code: rpcCodes.internal, message: detail });
     }
   }
 }
 
-function unsupportedMode(request: RpcRequest, value: string): EventsFault {
-  const message = `delivery.mode is ${JSON.stringify(value.slice(0, 100))}; expected webhook`;
-  return eventsFault(request, "unsupported", message, {
-    feature: "deliveryMode",
-    value: value.slice(0, 100),
-  });
+function unsupportedMode(request: RpcRequest, mode: string): EventsFault {
+  const value = mode.slice(0, 100);
+  const message = `delivery.mode is ${JSON.stringify(value)}; expected webhook`;
+  return eventsFault(request, "unsupported", message, { feature: "deliveryMode", value });
 }
 
 function eventsFault(
@@ -170,7 +165,7 @@ function eventsFault(
   data?: object,
 ): EventsFault {
   const code = codes[followsSep(request) ? "sep" : "draft"][name];
-  return new EventsFault({ kind: "fault", status: 200, code, message, ...(data && { data }) });
+  return new EventsFault({ status: 200, code, message, ...(data && { data }) });
 }
 
 /** Whether the client says that it knows the extension of the SEP. */

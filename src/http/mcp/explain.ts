@@ -5,7 +5,7 @@ import { getDestinationHealth } from "../../features/destinations/health.ts";
 import { deliveryText } from "../../pages/ui/status-text.ts";
 import { statusOf } from "../../store/destination.ts";
 import { remedies } from "../docs/remedies.ts";
-import { nameShown, pageAt } from "./fields.ts";
+import { linkTo, nameShown } from "./fields.ts";
 import { type AgentCall, beginning, outside } from "./tool.ts";
 
 /** Attempts that an explanation shows, the newest of them. */
@@ -36,7 +36,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
         ...((response ?? note) !== undefined &&
           outside({ ...(note && { note }), ...(response && { response: beginning(response, 1_000) }) })),
       })),
-      event: { id: event_id, type: event.type, page: pageAt(call, "events", event_id) },
+      event: { id: event_id, type: event.type, page: linkTo(call, "events", event_id) },
       destination: destination
         ? {
             id: destination_id,
@@ -49,7 +49,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
               last_15_minutes: now.last_15_minutes,
               waiting: now.waiting,
             }),
-            page: pageAt(call, "destinations", destination_id),
+            page: linkTo(call, "destinations", destination_id),
             ...nameShown(destination),
           }
         : { id: destination_id, status: "deleted" },

@@ -43,7 +43,7 @@ export function nameShown({ url, description, uid }: Pick<Destination, "url" | "
 }
 
 /** Where people see it: operators at the dashboard, visitors in the portal, which has no page of an event. */
-export function pageAt(
+export function linkTo(
   { origin, principal }: AgentCall,
   kind: "destinations" | "events",
   id: string,

@@ -32,8 +32,8 @@ import {
   deliveryIdField,
   destinationIdField,
   eventIdField,
+  linkTo,
   nameShown,
-  pageAt,
   pageLimitField,
   replayIdField,
 } from "./fields.ts";
@@ -117,7 +117,7 @@ export const readingTools: readonly Tool[] = [
         ...(text.reason && { reason: text.reason }),
         ...(text.until && { until: text.until }),
         ...depth,
-        page: pageAt(call, "destinations", row.id),
+        page: linkTo(call, "destinations", row.id),
         ...nameShown(row),
       }));
       return ok({
@@ -141,7 +141,7 @@ export const readingTools: readonly Tool[] = [
         ...event,
         deliveries: deliveries.slice(0, eventDeliveriesShown).map(deliveryRow),
         delivery_count: deliveries.length,
-        page: pageAt(call, "events", id),
+        page: linkTo(call, "events", id),
         ...outside({
           ...(data !== undefined && { data: shortened(data) }),
           ...(data_base64 !== undefined && { data_base64: beginning(data_base64) }),
@@ -221,7 +221,7 @@ export const readingTools: readonly Tool[] = [
         const names = { url, description, uid, metadata, binding, path };
         return {
           ...settings,
-          page: pageAt(call, "destinations", id),
+          page: linkTo(call, "destinations", id),
           ...outside({ ...names, headers, filter, auth, signature_forms }),
         };
       });
@@ -239,7 +239,7 @@ export const readingTools: readonly Tool[] = [
     run: async (call, { destination_id: id }) =>
       mapOk(await getDestinationHealth(call, id), (health) => ({
         ...health,
-        page: pageAt(call, "destinations", id),
+        page: linkTo(call, "destinations", id),
       })),
   }),
 

@@ -23,20 +23,20 @@ type About = Readonly<{
   permission: Permission;
 }>;
 
-type Annotations = Readonly<{
-  readOnlyHint: boolean;
-  /** Whether it overwrites or ends something. */
-  destructiveHint: boolean;
-  /** Whether a repeat changes nothing more. */
-  idempotentHint: boolean;
-  /** Whether it sends something to a receiver at once. */
-  openWorldHint: boolean;
+/** What a tool that changes something does besides. */
+type Effects = Readonly<{
+  /** It overwrites or ends something. */
+  isDestructive?: boolean;
+  /** A repeat changes nothing more. */
+  isIdempotent?: boolean;
+  /** It sends something to a receiver at once. */
+  isOpen?: boolean;
 }>;
 
 export type Tool = About &
   Readonly<{
     input: z.ZodType;
-    annotations: Annotations;
+    annotations: ReturnType<typeof annotationsOf>;
     isChanging: boolean;
     /** @param input as the schema reads it */
     run: (call: AgentCall, input: never) => Promise<Result<unknown>>;
@@ -45,31 +45,23 @@ export type Tool = About &
 type Definition<S extends z.ZodType> = About &
   Readonly<{ input: S; run: (call: AgentCall, input: z.output<S>) => Promise<Result<unknown, RefusalKind>> }>;
 
+function annotationsOf(isReading: boolean, { isDestructive, isIdempotent, isOpen }: Effects) {
+  return {
+    readOnlyHint: isReading,
+    destructiveHint: isDestructive ?? false,
+    idempotentHint: isIdempotent ?? false,
+    openWorldHint: isOpen ?? false,
+  };
+}
+
 /** A tool that changes nothing. */
 export function readingTool<S extends z.ZodType>(definition: Definition<S>): Tool {
-  const annotations = {
-    readOnlyHint: true,
-    destructiveHint: false,
-    idempotentHint: true,
-    openWorldHint: false,
-  };
-  return { ...definition, annotations, isChanging: false };
+  return { ...definition, annotations: annotationsOf(true, { isIdempotent: true }), isChanging: false };
 }
 
 /** A tool that changes something. */
-export function changingTool<S extends z.ZodType>({
-  isDestructive = false,
-  isIdempotent = false,
-  isOpen = false,
-  ...definition
-}: Definition<S> & Readonly<{ isDestructive?: boolean; isIdempotent?: boolean; isOpen?: boolean }>): Tool {
-  const annotations = {
-    readOnlyHint: false,
-    destructiveHint: isDestructive,
-    idempotentHint: isIdempotent,
-    openWorldHint: isOpen,
-  };
-  return { ...definition, annotations, isChanging: true };
+export function changingTool<S extends z.ZodType>(definition: Definition<S> & Effects): Tool {
+  return { ...definition, annotations: annotationsOf(false, definition), isChanging: true };
 }
 
 /** Marks what was written outside of Breakwater. */

@@ -4,9 +4,10 @@
  * that is missing answers 501 and names itself.
  */
 import { Hono } from "hono";
-import { type Services, servicesOf } from "../../services.ts";
-import { type Authenticate, authenticated, byKey } from "../auth.ts";
-import type { ApiEnv } from "../context.ts";
+import { servicesOf } from "../../services.ts";
+import type { ApiOptions } from "../api.ts";
+import { authenticated, byKey } from "../auth.ts";
+import { type ApiEnv, withServices } from "../context.ts";
 import { refusedEncoding } from "../json-body.ts";
 import { namesChecked } from "../path-names.ts";
 import { onError } from "../problems.ts";
@@ -29,21 +30,13 @@ import { registerTransformation } from "./transformation.ts";
 
 const namedWell = namesChecked<ApiEnv>((_, { what, value }) => notFoundProblem(what, value));
 
-type Options = Readonly<{
-  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
-  authenticate?: Authenticate;
-}>;
-
 /** Serves everything under /api and /ingest. Tests pass their own services. */
-export function createSvixApi({ services = servicesOf, authenticate = byKey() }: Options = {}) {
+export function createSvixApi({ services = servicesOf, authenticate = byKey() }: ApiOptions = {}) {
   const app = new Hono<ApiEnv>();
   app.use(readableByPages);
   app.use(inTheirShape);
   app.use(async (c, next) => refusedEncoding(c.req.raw) ?? next());
-  app.use(async (c, next) => {
-    c.set("services", services(c.env, c.executionCtx));
-    await next();
-  });
+  app.use(withServices(services));
   // Before authentication: none of them takes a key.
   app.options("/api/*", preflight);
   app.get("/api/v1/health", (c) => c.body(null, 204));

@@ -21,6 +21,7 @@ import {
   flag,
   granted,
   listOf,
+  optionalBoolean,
   orderedQuery,
   queryOf,
   refuse,
@@ -80,13 +81,12 @@ export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
 
 const listQuery = z.object({ ...orderedQuery, include_archived: flag, with_content: flag });
 
-const FLAG_EXPECTED = "expected true or false";
 const SCHEMAS_EXPECTED = "expected an object of schemas by their versions";
 
 const typeInput = z.object({
   description: z.string({ error: "expected a string" }),
-  archived: z.boolean({ error: FLAG_EXPECTED }).nullish(),
-  deprecated: z.boolean({ error: FLAG_EXPECTED }).nullish(),
+  archived: optionalBoolean,
+  deprecated: optionalBoolean,
   schemas: z.record(z.string(), z.unknown(), { error: SCHEMAS_EXPECTED }).nullish(),
   groupName: z.string({ error: "expected a string" }).nullish(),
   featureFlag: z.unknown().optional(),

@@ -8,7 +8,7 @@ import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { problem } from "../problems.ts";
-import { bodyOf, granted, refuseFields } from "./shapes.ts";
+import { bodyOf, granted, optionalBoolean, refuseFields } from "./shapes.ts";
 
 const MAX_BYTES = 1024 * 1024;
 export function registerImport(app: Hono<ApiEnv>): void {
@@ -16,13 +16,11 @@ export function registerImport(app: Hono<ApiEnv>): void {
   app.post("/api/v1/event-type/import/openapi", requires("admin"), body, importDocument);
 }
 
-const FLAG_EXPECTED = "expected true or false";
-
 const importInput = z.object({
   spec: z.record(z.string(), z.unknown(), { error: "expected an OpenAPI document as an object" }).nullish(),
   specRaw: z.string({ error: "expected an OpenAPI document as YAML or JSON" }).nullish(),
-  dryRun: z.boolean({ error: FLAG_EXPECTED }).nullish(),
-  replaceAll: z.boolean({ error: FLAG_EXPECTED }).nullish(),
+  dryRun: optionalBoolean,
+  replaceAll: optionalBoolean,
 });
 
 async function importDocument(c: ApiContext): Promise<Response> {

@@ -15,7 +15,7 @@ import { jsonBody } from "../json-body.ts";
 import { answerOf, problem } from "../problems.ts";
 import { overAnonymousLimit } from "../rate-limit.ts";
 import { applicationFor, applicationInput } from "./applications.ts";
-import { bodyOf, granted, refuseFields, unsupported, validated } from "./shapes.ts";
+import { bodyOf, granted, optionalBoolean, refuseFields, unsupported, validated } from "./shapes.ts";
 
 /** Registered before authentication: it takes the token of an access, which is no API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
@@ -74,7 +74,7 @@ const FLAGS_EXPECTED = "expected a list";
 
 const accessInput = z.object({
   application: applicationInput.nullish(),
-  readOnly: z.boolean({ error: "expected true or false" }).nullish(),
+  readOnly: optionalBoolean,
   capabilities: z
     .array(z.enum(CAPABILITIES, { error: CAPABILITIES_EXPECTED }), { error: CAPABILITIES_EXPECTED })
     .nullish(),

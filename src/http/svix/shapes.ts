@@ -112,7 +112,10 @@ export function inQuery(errors: readonly FieldError[]): FieldError[] {
 const LIMIT_EXPECTED = "expected a whole number from 1 to 250";
 const FLAG_EXPECTED = "expected true or false";
 
-/** `true` or `false`. */
+/** A field that is true, false or left out. */
+export const optionalBoolean = z.boolean({ error: FLAG_EXPECTED }).nullish();
+
+/** `true` or `false` in a query. */
 export const flag = z
   .enum(["true", "false"], { error: FLAG_EXPECTED })
   .transform((given) => given === "true")

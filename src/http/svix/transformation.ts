@@ -15,13 +15,13 @@ import { requires } from "../auth.ts";
 import type { ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { endpointOf } from "./endpoints.ts";
-import { bodyOf, callerWithin, granted, refuseFields, unsupported } from "./shapes.ts";
+import { bodyOf, callerWithin, granted, optionalBoolean, refuseFields, unsupported } from "./shapes.ts";
 
 const TRANSFORMATION = "/api/v1/app/:app/endpoint/:endpoint/transformation";
 
 const transformationPatch = z.object({
   code: z.string({ error: "expected a text, or null" }).nullish(),
-  enabled: z.boolean({ error: "expected true or false" }).nullish(),
+  enabled: optionalBoolean,
   variables: z.record(z.string(), z.unknown(), { error: "expected an object" }).nullish(),
 });
 
