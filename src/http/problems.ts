@@ -106,8 +106,8 @@ export function misconfigured(
 }
 
 /**
- * The app's error handler. What Hono refuses keeps its status; a transient error of the platform is a 503, and any other
- * error a 500, both without details.
+ * The app's error handler. An answer that was thrown is given as it is, and what Hono refuses keeps its status; a transient
+ * error of the platform is a 503, and any other error a 500, both without details.
  */
 export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   if (error instanceof HTTPException && error.res) return error.res;
