@@ -23,7 +23,7 @@ type About = Readonly<{
   permission: Permission;
 }>;
 
-/** What a tool that changes something does besides. */
+/** The effects of a tool that changes something. */
 type Effects = Readonly<{
   /** It overwrites or ends something. */
   isDestructive?: boolean;
