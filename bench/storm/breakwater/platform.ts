@@ -12,7 +12,6 @@ import type { LogLine } from "../../../src/log.ts";
 import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../../src/queue-messages.ts";
 import type { Vault } from "../../../src/secrets/vault.ts";
 import type { Services } from "../../../src/services.ts";
-import type { Sleep } from "../../../src/time.ts";
 import { consumeDrains, consumeUpkeep } from "../../../src/upkeep.ts";
 import { type Isolate, type IsolateOptions, isolates } from "../../../test/support/isolates.ts";
 import { MASTER_KEYS } from "../../../test/support/vault.ts";
@@ -87,19 +86,6 @@ export const openVault: Vault = {
   openText: async (_destination, _content, sealed) => sealed,
   isCurrent: () => true,
 };
-
-/** One that was aborted is no moment at which the engine has to wait for promises, and makes no error with a stack. */
-function sleepIn(engine: Engine, life: Life): Sleep {
-  return (ms, signal) =>
-    new Promise((resolve, reject) => {
-      const slept = engine.deferred<void>();
-      void slept.promise.then(resolve);
-      engine.after(ms, () => {
-        if (!life.over && !signal?.aborted) slept.resolve();
-      });
-      signal?.addEventListener("abort", () => reject(signal.reason));
-    });
-}
 
 export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
   const {
@@ -177,7 +163,10 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
         options.isDeadly?.({ event: eventOf(init) }) ? invocations.kill(life) : options.fetch(input, init),
       now: engine.now,
       random: engine.random,
-      sleep: sleepIn(engine, life),
+      sleep: async (ms) => {
+        await engine.sleep(ms);
+        if (life.over) await new Promise(() => {});
+      },
       log: options.log,
       background: (work) => void life.behind.add(work),
     });
