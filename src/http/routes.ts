@@ -109,10 +109,10 @@ type Input<I, D, V> = [D] extends [I]
 type View<T, A, V> = [T] extends [A]
   ? Readonly<{ view?: (value: T, caller: Caller, taken: V) => A }>
   : Readonly<{ view: (value: T, caller: Caller, taken: V) => A }>;
-/** Refusals of the service that the document does not list have to be named. */
+/** The document lists each refusal of the service. */
 type Listed<S, R> = [Exclude<S, keyof R>] extends [never]
   ? unknown
-  : Readonly<{ unlisted: Exclude<S, keyof R> }>;
+  : Readonly<{ responses: Readonly<Record<Extract<S, number>, unknown>> }>;
 
 type ServedRoute<P, Q, B, R> = Readonly<{
   summary: string;
@@ -151,12 +151,11 @@ export function serve<
     Listed<RefusalStatus<K>, R>,
 ): void {
   type Made = ServedRoute<P, Q, B, R> & {
-    unlisted?: number;
     input?: (taken: Taken<P, Q, B>) => I;
     view?: (value: T, caller: Caller, taken: Taken<P, Q, B>) => unknown;
   };
   const { params, query, body, optionalBody, maxBytes, middleware = [], ...others } = route as Made;
-  const { headers, input, view, unlisted: _, ...about } = others;
+  const { headers, input, view, ...about } = others;
   const json = body ?? optionalBody;
   const reads = json ? [jsonBody({ mayBeEmpty: body === undefined, ...(maxBytes && { maxBytes }) })] : [];
   const status = Number(Object.keys(route.responses)[0]);

@@ -21,7 +21,7 @@ const PUT = `
   SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7, ?8
   WHERE (EXISTS (SELECT 1 FROM event_types WHERE name = ?1) OR ${countUpTo(MOST_TYPES, "event_types")} < ${MOST_TYPES})
     AND (?5 = 0 OR ${countUpTo(MOST_VALIDATED, "event_types WHERE validates = 1 AND name <> ?1")} < ${MOST_VALIDATED})
-    AND (?9 OR (SELECT updated_at FROM event_types WHERE name = ?1) IS ?10)
+    AND (SELECT updated_at FROM event_types WHERE name = ?1) IS ?9
   ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
     example = excluded.example, validates = excluded.validates, updated_at = max(excluded.updated_at, updated_at + 1),
     retention_days = excluded.retention_days,
@@ -36,18 +36,17 @@ export type EventTypeInput = Pick<
 
 /**
  * Creates or replaces a type; undefined when the catalogue is full, or the type is no longer as it was seen.
- * @param seen what it replaces: null for no type; undefined for whatever there is
+ * @param seen what it replaces; undefined for no type
  */
 export async function putEventType(
   db: D1Database,
   { name, description, schema, example, validates, archived, retentionDays }: EventTypeInput,
   now: number,
-  seen?: Pick<EventType, "updatedAt"> | null,
+  seen?: Pick<EventType, "updatedAt">,
 ): Promise<EventType | undefined> {
   const flags = [validates, archived].map(Number);
   const columns = [name, description, schema, example, ...flags, now, retentionDays];
-  const expected = [seen === undefined ? 1 : 0, seen?.updatedAt ?? null];
-  const [raw] = await select<RawRow>(db, PUT, ...columns, ...expected);
+  const [raw] = await select<RawRow>(db, PUT, ...columns, seen?.updatedAt ?? null);
   return raw && modelOf(eventTypes, raw);
 }
 

@@ -20,6 +20,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { configurationIn } from "../../client/cli/configuration.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
+import { skipped } from "../support/skipped.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "breakwater-client-"));

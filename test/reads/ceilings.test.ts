@@ -247,7 +247,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "PUT /v1/groups/{name}": [1_010, 2],
   "POST /v1/groups/{name}/reset": [10, 2],
   "POST /dashboard/groups/limits": [1_020, 6],
-  "PUT /v1/event-types/{name}": [1_010, 2],
+  "PUT /v1/event-types/{name}": [1_011, 3],
   "PUT /v1/event-types/{name}/versions/{version}": [30, 7],
   "PATCH /v1/event-types/{name}/versions/{version}": [30, 4],
   // What is to be retried is cancelled with it, at most ten pages.

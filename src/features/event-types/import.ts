@@ -5,7 +5,7 @@
  */
 import { changesBetween } from "../../core/audit.ts";
 import { canonicalJson } from "../../core/canonical-json.ts";
-import { isSameShape, type JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { isJsonObject } from "../../core/json-value.ts";
 import { conflict, type FieldError, invalidFields, ok } from "../../core/result.ts";
@@ -22,7 +22,7 @@ import { MOST_VERSIONS } from "../../store/event-versions.ts";
 import { service } from "../service.ts";
 import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import type { ImportAction } from "./schema.ts";
-import { changingTypes, jsonOrNone, storedJson } from "./service.ts";
+import { changingTypes, hasOtherShape, jsonOrNone, storedJson } from "./service.ts";
 import { conversionErrors, exampleErrors, tooManyVersions } from "./versions.ts";
 
 type Import = Readonly<{
@@ -212,11 +212,6 @@ function importedRow(
     one !== null && (shape === null || dataFaults(shape, storedJson(one)).length === 0);
   const examples = [jsonOrNone(example), before?.example ?? null];
   return { name, description, schema: stored, example: examples.find(fits) ?? null };
-}
-
-function hasOtherShape(row: ImportedRow, before: EventType): boolean {
-  const [now, then] = [storedJson(row.schema), storedJson(before.schema)] as (JsonSchema | null)[];
-  return now !== null && (then === null || !isSameShape(now as JsonSchema, then as JsonSchema));
 }
 
 function isChange(row: ImportedRow, before: EventType): boolean {

@@ -1,9 +1,7 @@
 /** The routes of event types. */
-import { createRoute, z } from "@hono/zod-openapi";
-import { type Api, callerIn } from "../../http/context.ts";
-import { jsonBody } from "../../http/json-body.ts";
-import { answerOf } from "../../http/problems.ts";
-import { answers, emptied, optionalJson, routeTo, serve } from "../../http/routes.ts";
+import { z } from "@hono/zod-openapi";
+import type { Api } from "../../http/context.ts";
+import { answers, emptied, serve } from "../../http/routes.ts";
 import { MOST_TYPES, MOST_VALIDATED } from "../../store/event-types.ts";
 import { cursorParam, eventType, limitParam, pageFrom, pageOf, strict } from "../parameters.ts";
 import { importEventTypes } from "./import.ts";
@@ -12,25 +10,19 @@ import { deleteEventType, getEventType, getEventTypes, replaceEventType, typeVie
 
 const tags = ["Event types"];
 
-const putType = createRoute({
-  ...routeTo("put", "/v1/event-types/{name}", replaceEventType, jsonBody({ mayBeEmpty: true })),
-  summary: "Create or replace an event type",
-  tags,
-  description:
-    `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
-    "event posted. What is left out is removed. Not for keys that are bound to a tenant.",
-  request: { params: typeParam, body: optionalJson(newEventType) },
-  responses: answers(200, typeSchema, "The event type.", "body"),
-});
-
 export function registerEventTypes(api: Api): void {
-  api.openapi(putType, async (c) => {
-    const { name } = c.req.valid("param");
-    const made = await replaceEventType(callerIn(c), { name, fields: c.req.valid("json") });
-    if (made.kind === "ok") return c.json(typeView(made.value), 200);
-    const { kind } = made;
-    if (kind === "conflict") throw new Error("Whatever there is, is replaced");
-    return answerOf({ ...made, kind });
+  serve(api, "put", "/v1/event-types/{name}", replaceEventType, {
+    summary: "Create or replace an event type",
+    tags,
+    description:
+      `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
+      "event posted. What is left out is removed. A schema of another shape is refused for a type with several versions: publish " +
+      "it as the next one. Not for keys that are bound to a tenant.",
+    params: typeParam,
+    optionalBody: newEventType,
+    input: ({ param: { name }, json: fields }) => ({ name, fields }),
+    view: typeView,
+    responses: answers(200, typeSchema, "The event type.", "body", 409),
   });
 
   serve(api, "get", "/v1/event-types", getEventTypes, {
@@ -85,7 +77,6 @@ export function registerEventTypes(api: Api): void {
     tags,
     description: "Its events are no longer validated. To keep its description, archive it instead.",
     params: typeParam,
-    responses: emptied("The event type is deleted.", 404),
-    unlisted: 409,
+    responses: emptied("The event type is deleted.", 404, 409),
   });
 }

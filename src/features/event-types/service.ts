@@ -3,7 +3,7 @@
  * operator; principals of tenants read it. A type that is not in it can be posted all the same.
  */
 import type { EventVersion } from "../../core/bundle.ts";
-import { type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
+import { isSameShape, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { parsedJson } from "../../core/json-value.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
@@ -67,29 +67,55 @@ type Replacement = Readonly<{
   seen?: EventType | null;
 }>;
 
-/** Creates or replaces a type. A conflict when it is no longer as it was seen. */
+/**
+ * Creates or replaces a type. A conflict when it is no longer as it was seen. A schema of another shape is refused where the type
+ * has versions: their conversions were written for the data of this one.
+ */
 export const replaceEventType = service(
   changingTypes,
   async ({ services, changed }, { name, fields, seen }: Replacement) => {
     const { db, config, now } = services;
     const { description = null, schema, example, validate: validates = false, archived = false } = fields;
     const { retention_days: retentionDays = null } = fields;
-    const errors = [...nameErrors(name), ...inputErrors(fields), ...retentionErrors(retentionDays, config)];
+    const before = seen === undefined ? await findEventType(db, name) : (seen ?? undefined);
+    const errors = [
+      ...nameErrors(name),
+      ...inputErrors(fields),
+      ...versionErrors(fields, before),
+      ...retentionErrors(retentionDays, config),
+    ];
     if (errors.length > 0) return invalidFields(errors);
     const texts = { schema: jsonOrNone(schema), example: jsonOrNone(example) };
     const type = { name, description, ...texts, validates, archived, retentionDays };
-    const row = await putEventType(db, type, now(), seen);
+    const row = await putEventType(db, type, now(), before);
     if (row) {
       changed("event_type.changed", { id: name, tenant: null });
       return ok(row);
     }
-    if (await isAsSeen(db, name, seen)) return invalidFields([full(name, validates)]);
+    if ((await findEventType(db, name))?.updatedAt === before?.updatedAt)
+      return invalidFields([full(name, validates)]);
     return conflict("The event type is being changed by other requests at the same time");
   },
 );
 
-async function isAsSeen(db: D1Database, name: string, seen: EventType | null | undefined): Promise<boolean> {
-  return seen === undefined || (await findEventType(db, name))?.updatedAt === seen?.updatedAt;
+function versionErrors({ schema }: EventTypeFields, before: EventType | undefined): FieldError[] {
+  if (before === undefined || before.version === 1 || !hasOtherShape({ schema: jsonOrNone(schema) }, before))
+    return [];
+  const { name, version } = before;
+  return [
+    {
+      field: "schema",
+      fault: `is not that of version ${version}, for which conversions were written`,
+      expected: `a new version, by PUT /v1/event-types/${name}/versions/${version + 1}, or the schema as it was`,
+    },
+  ];
+}
+
+/** Whether another schema has come, and not just other annotations of it. */
+export function hasOtherShape(now: Pick<EventType, "schema">, then: Pick<EventType, "schema">): boolean {
+  const after = storedJson(now.schema) as JsonSchema | null;
+  const before = storedJson(then.schema) as JsonSchema | null;
+  return after !== null && (before === null || !isSameShape(after, before));
 }
 
 export const deleteEventType = service(changingTypes, async ({ services, changed }, name: string) => {

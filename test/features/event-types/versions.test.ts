@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";
+import { interceptedD1 } from "../../support/intercept.ts";
 import { visitor } from "../../support/portal.ts";
 
 const { call } = testApi();
@@ -92,6 +93,33 @@ describe("publishing", () => {
     expect((await acme.call("GET", `/v1/event-types/${TYPE}/versions`)).status).toBe(200);
     for (const type of ["Order.paid", "order.paid%20", "nobody"])
       expect((await put(2, version, type)).status).toBe(404);
+  });
+
+  it("keeps the schema as conversions know it: another shape is refused by PUT, other annotations are not", async () => {
+    const change = (schema: object | null) => call("PUT", `/v1/event-types/${TYPE}`, { schema });
+    expect((await change({ type: "object" })).status).toBe(200);
+    expect((await change(first)).status).toBe(200);
+    expect((await put(2, version)).status).toBe(201);
+    const refused = await change({ type: "object" });
+    expect([refused.status, refused.json.errors]).toMatchObject([
+      422,
+      [{ field: "schema", expected: expect.stringContaining(`/v1/event-types/${TYPE}/versions/3`) }],
+    ]);
+    expect((await change({ ...second, title: "Paid" })).status).toBe(200);
+    expect((await call("GET", `/v1/event-types/${TYPE}`)).json).toMatchObject({ schema: { title: "Paid" } });
+    expect((await change(null)).status).toBe(200);
+  });
+
+  it("is not undone by a change that has read the type before", async () => {
+    const around = async <T>(sql: string, query: () => Promise<T>) => {
+      if (sql.includes("INSERT INTO event_types (")) expect((await put(2, version)).status).toBe(201);
+      return query();
+    };
+    const other = testApi({ services: { db: interceptedD1(env.DB, around) } });
+    const changed = await other.call("PUT", `/v1/event-types/${TYPE}`, { schema: { type: "object" } });
+    expect(changed.status).toBe(409);
+    const { json } = await call("GET", `/v1/event-types/${TYPE}`);
+    expect(json).toMatchObject({ version: 2, schema: second });
   });
 
   it("keeps the type from being deleted", async () => {
