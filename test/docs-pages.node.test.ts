@@ -58,5 +58,5 @@ function headingsOf(file: string): string[] {
 
 /** The titles of tests and of their groups, as they are written. */
 function titlesIn(file: string): string[] {
-  return [...textOf(file).matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, title = ""]) => title);
+  return [...textOf(file).matchAll(/"((?:[^"\\\n]|\\.)*)"/g)].map(([, title = ""]) => title);
 }

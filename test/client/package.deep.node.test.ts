@@ -40,7 +40,6 @@ const DEPENDENCIES = [
 const SOURCE = `
 import { breakwaterClient, dataOf, type Delivery } from "breakwater-client";
 import { verify } from "breakwater-client/verify";
-import { skipped } from "../support/skipped.ts";
 
 export async function use(send: (request: Request) => Promise<Response>): Promise<string> {
   const breakwater = breakwaterClient({ url: "https://breakwater.example", key: "bw_1", fetch: send });
