@@ -3,7 +3,7 @@
  * and started.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -176,12 +176,18 @@ const go: Language = {
 
 const manifest = ["--locked", "--manifest-path", fileOf("rust/Cargo.toml")];
 
-/** The manifest of a crate beside the file, which cargo wants in a folder `src`. */
-function manifestFor(file: string): readonly string[] {
+/**
+ * The manifest of a crate beside the file, which cargo wants in a folder `src`. Its name is the program's, and another one: what is
+ * built of the original at the same time is in the same folder.
+ */
+function manifestFor(file: string, crate: string): readonly string[] {
   const folder = dirname(file);
   mkdirSync(join(folder, "src"));
   copyFileSync(file, join(folder, "src/main.rs"));
-  for (const name of ["Cargo.toml", "Cargo.lock"]) copyFileSync(fileOf(`rust/${name}`), join(folder, name));
+  for (const name of ["Cargo.toml", "Cargo.lock"]) {
+    const text = readFileSync(fileOf(`rust/${name}`), "utf8");
+    writeFileSync(join(folder, name), text.replace('name = "receiver"', `name = "${crate}"`));
+  }
   return ["--locked", "--manifest-path", join(folder, "Cargo.toml")];
 }
 
@@ -191,14 +197,15 @@ const rust: Language = {
   lacks: () => lacking("cargo, or its crates", "cargo", ["fetch", ...manifest]),
   start: async (settings, file) => {
     const target = join(BUILT, "rust");
+    const crate = file === undefined ? "receiver" : "mutant";
     await run("cargo", [
       "build",
       "--quiet",
-      ...(file === undefined ? manifest : manifestFor(file)),
+      ...(file === undefined ? manifest : manifestFor(file, crate)),
       "--target-dir",
       target,
     ]);
-    return startProcess({ command: join(target, "debug/receiver"), args: [] }, settings);
+    return startProcess({ command: join(target, "debug", crate), args: [] }, settings);
   },
 };
 
