@@ -30,10 +30,18 @@ export type RawRow = Readonly<Record<string, unknown>>;
  * counts as null.
  */
 export function modelOf<T extends SQLiteTable>(table: T, raw: RawRow): InferSelectModel<T> {
-  const columns = Object.entries(getTableColumns(table));
   return Object.fromEntries(
-    columns.map(([key, column]) => [key, columnValue(column, raw[column.name])]),
+    columnsOf(table).map(([key, column]) => [key, columnValue(column, raw[column.name])]),
   ) as InferSelectModel<T>;
+}
+
+/** By table: a sweep reads thousands of rows, and Drizzle makes its list anew each time. */
+const columns = new WeakMap<SQLiteTable, readonly (readonly [key: string, column: Column])[]>();
+
+function columnsOf(table: SQLiteTable) {
+  const known = columns.get(table) ?? Object.entries<Column>(getTableColumns(table));
+  columns.set(table, known);
+  return known;
 }
 
 /** The columns that a new row gives, and their values as they are stored. */
@@ -41,8 +49,7 @@ export function givenColumns<T extends SQLiteTable>(
   table: T,
   row: InferInsertModel<T>,
 ): Readonly<{ names: readonly string[]; values: readonly unknown[] }> {
-  const all = Object.entries(getTableColumns(table));
-  const given = all.filter(([key]) => row[key as keyof typeof row] !== undefined);
+  const given = columnsOf(table).filter(([key]) => row[key as keyof typeof row] !== undefined);
   return {
     names: given.map(([, column]) => column.name),
     values: given.map(([key, column]) => {
