@@ -13,7 +13,7 @@
  * again never takes a secret from a receiver that was promised more time.
  */
 
-import { checksumOf } from "./bundle.ts";
+import { checksumOf } from "./crc32.ts";
 
 /**
  * An API key as its owner gets it.

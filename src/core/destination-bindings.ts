@@ -3,6 +3,8 @@
  * `DESTINATION_BINDINGS`: `ORDERS: acme, globex; AUDIT: *`. Entries have semicolons between, tenants commas, and `*` is
  * every tenant. The deployment's check reads it from wrangler.toml, the Worker from its variables.
  */
+import { rulesOfEntries } from "./entries.ts";
+
 type BindingRule = Readonly<{
   /** The binding's name in wrangler.toml. */
   name: string;
@@ -30,19 +32,6 @@ export function bindingRules(text: string): { rules: readonly BindingRule[]; fau
     ...[...new Set(names.filter((name, i) => names.indexOf(name) < i))].map((name) => `names ${name} twice`),
   ];
   return { rules, faults };
-}
-
-/** The rules of a variable's entries, which have semicolons between, and the faults of those that are none. */
-export function rulesOfEntries<R extends object>(
-  text: string,
-  ruleOf: (entry: string) => R | Readonly<{ fault: string }>,
-): Readonly<{ rules: readonly R[]; faults: readonly string[] }> {
-  const entries = text.split(";").map((entry) => entry.trim());
-  const parsed = entries.filter((entry) => entry !== "").map(ruleOf);
-  return {
-    rules: parsed.flatMap((one) => ("fault" in one ? [] : [one])),
-    faults: parsed.flatMap((one) => ("fault" in one ? [one.fault] : [])),
-  };
 }
 
 /** Whether the tenant may use a binding with this rule. */

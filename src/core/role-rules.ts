@@ -3,7 +3,7 @@
  * Entries have semicolons between, tenants commas; without tenants an entry is for all of them. The first entry that names
  * somebody applies. Pure.
  */
-import { rulesOfEntries } from "./destination-bindings.ts";
+import { rulesOfEntries } from "./entries.ts";
 import { OPERATOR } from "./principal.ts";
 import { type Role, roles } from "./roles.ts";
 

@@ -1,12 +1,12 @@
 /** Bundles: which database one lives in (its number says it, see core/placement.ts), and reading its bodies. */
 import {
   bundleOf,
-  checksumOf,
   type DeliveryKey,
   headersOf,
   type RequestHeaders,
   type StoredHeader,
 } from "../core/bundle.ts";
+import { checksumOf } from "../core/crc32.ts";
 import { databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { allOf, type Databases } from "./databases.ts";
 

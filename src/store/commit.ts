@@ -11,7 +11,8 @@
  * The commit is raw SQL because the guards, the next id and the insert have to be one statement: no round trip between
  * them, and no row read for a bundle that needs no guard.
  */
-import { checksumOf, deliveriesOf, joined, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { deliveriesOf, joined, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { checksumOf } from "../core/crc32.ts";
 import type { Mask } from "../core/pack.ts";
 import { beforeFirstBundleOf } from "../core/placement.ts";
 import { planIn } from "../core/stored-bundle.ts";

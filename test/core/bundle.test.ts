@@ -4,7 +4,6 @@ import {
   bundled,
   bundleOf,
   channelsAt,
-  checksumOf,
   deliveriesOf,
   destinationsOf,
   eventAt,
@@ -244,9 +243,4 @@ describe("events are bundled", () => {
   test("into as few as their number allows while they are small", () => {
     expect(bundled(Array.from({ length: 1_000 }, () => ({ bytes: 1_000 })))).toHaveLength(10);
   });
-});
-
-test("a checksum is that of gzip", () => {
-  expect(checksumOf(new TextEncoder().encode("123456789"))).toBe(0xcbf43926);
-  expect(checksumOf(new Uint8Array())).toBe(0);
 });

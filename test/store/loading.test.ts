@@ -1,7 +1,8 @@
 /** Deliveries as they are loaded for an attempt: which are, with what, and in how many round trips. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type BundlePart, bundleOf, checksumOf } from "../../src/core/bundle.ts";
+import { type BundlePart, bundleOf } from "../../src/core/bundle.ts";
+import { checksumOf } from "../../src/core/crc32.ts";
 import { headerWithout } from "../../src/core/erase.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { dueAtOf, liveUntilOf, loadDeliveries } from "../../src/store/deliveries.ts";

@@ -3,7 +3,6 @@
  * by one statement that repeats a bundle. For tests that need a history that would take too long to post.
  */
 import {
-  checksumOf,
   deliveriesOf,
   eventAt,
   headersText,
@@ -14,6 +13,7 @@ import {
   type RequestHeaders,
   storedHeader,
 } from "../../src/core/bundle.ts";
+import { checksumOf } from "../../src/core/crc32.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 
 /** By default an event is of `acme`, of type `a`, without data and without destinations. */

@@ -5,6 +5,7 @@
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
  */
+
 import { Hono, type MiddlewareHandler } from "hono";
 import { secureHeaders } from "hono/secure-headers";
 import { byAccess } from "../../http/access.ts";
@@ -12,13 +13,9 @@ import { type Authenticate, byKey } from "../../http/auth.ts";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { registerAssets } from "../ui/assets.ts";
-import { registerAttempt } from "../ui/attempt-page.tsx";
-import { registerCertification } from "../ui/certification-page.tsx";
-import { registerNoticePages } from "../ui/notice-page.tsx";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
-import { registerTestEvent } from "../ui/test-page.tsx";
-import { registerTransform } from "../ui/transform-page.tsx";
+import { registerSharedPages } from "../ui/shared-pages.ts";
 import {
   showNoTenant,
   showNotFound,
@@ -112,14 +109,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAuditPages,
   ];
   for (const register of pages) register(app);
-  for (const register of [
-    registerTestEvent,
-    registerCertification,
-    registerNoticePages,
-    registerTransform,
-    registerAttempt,
-  ])
-    register(app, dashboardSurface);
+  registerSharedPages(app, dashboardSurface);
   app.notFound((c) => showNotFound(c));
   app.onError(onPageError(showServerError));
   return app;

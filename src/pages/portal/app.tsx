@@ -5,19 +5,16 @@
  * Pages are rendered in the Worker, as those of the dashboard: nothing is inline, and nothing comes from other hosts but
  * the sender's logo. core/portal-access.ts decides on a visitor's rights, for every request.
  */
+
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import type { MiddlewareHandler } from "hono/types";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
-import { registerAttempt } from "../ui/attempt-page.tsx";
-import { registerCertification } from "../ui/certification-page.tsx";
-import { registerNoticePages } from "../ui/notice-page.tsx";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
-import { registerTestEvent } from "../ui/test-page.tsx";
-import { registerTransform } from "../ui/transform-page.tsx";
+import { registerSharedPages } from "../ui/shared-pages.ts";
 import { registerAssets } from "./assets.ts";
 import {
   showPortalNotFound,
@@ -61,14 +58,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
   app.use(withinPageLimit(showPortalTooMany));
   app.use(namesChecked<PortalEnv>((c) => showPortalNotFound(c)));
   registerVisit(app);
-  for (const register of [
-    registerTestEvent,
-    registerCertification,
-    registerNoticePages,
-    registerTransform,
-    registerAttempt,
-  ])
-    register(app, portalSurface);
+  registerSharedPages(app, portalSurface);
   for (const register of [
     registerEndpointPages,
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
