@@ -235,6 +235,19 @@ describe("after a 429", () => {
     expect(await closed()).toEqual([]);
   });
 
+  test("a former gate may end the quiet earlier by what clocks differ, and no more", async () => {
+    const afterQuiet = async (ms: number) => {
+      const { ledger, request, closed } = books();
+      ledger.gatesRun("former");
+      request(T, { status: 429, quietMs: 10_000, endsAt: T + 20 });
+      ledger.gatesRun("current");
+      request(T + 20 + ms);
+      return closed();
+    };
+    expect(await afterQuiet(9_000)).toEqual([]);
+    expect(await afterQuiet(8_999)).toEqual(["retryAfter", "quiet"]);
+  });
+
   test("another delivery may come while leases do not know of it, or when a kill has undone it, and not later", async () => {
     const within = (at: number, killedAt?: number) => {
       const { ledger, data, request } = books();

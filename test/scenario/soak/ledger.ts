@@ -98,6 +98,7 @@ export class Ledger {
   readonly #newest = new Map<string, number>();
   /** When the former version handled something for the last time. */
   #formerUntil = 0;
+  #gates: "former" | "current" = "current";
   readonly #looking: Promise<void>[] = [];
   readonly #timedOut: (repeat: Repeat) => Promise<boolean>;
   readonly counts = {
@@ -150,6 +151,16 @@ export class Ledger {
 
   #isCurrent(at: number): boolean {
     return at > this.#formerUntil + LEASED_MS;
+  }
+
+  /** From now on the gates run the code of that version. */
+  gatesRun(version: "former" | "current"): void {
+    this.#gates = version;
+  }
+
+  /** The quiet that a destination must get. A former gate takes its end by the clock of the Worker that reports it. */
+  #heldFor(quietMs: number): number {
+    return this.#gates === "current" ? quietMs : Math.max(0, quietMs - CLOCKS_DIFFER_MS);
   }
 
   // What is posted and asked for.
@@ -357,8 +368,12 @@ export class Ledger {
 
   // What the receivers answer.
 
-  /** A request was answered, or its sender has hung up. */
-  answered(hit: Hit, data: SoakData, quietMs: number): void {
+  /**
+   * A request was answered, or its sender has hung up.
+   * @param askedMs the quiet that its answer has asked for
+   */
+  answered(hit: Hit, data: SoakData, askedMs: number): void {
+    const quietMs = this.#heldFor(askedMs);
     this.endpoint(hit.path)?.ended(hit, quietMs);
     this.#group.ended(hit);
     const at = hit.answeredAt ?? 0;

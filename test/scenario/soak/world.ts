@@ -314,6 +314,7 @@ export class World {
     if (this.#share < 1) this.#formerUntil = Date.now();
     this.#share = step.share;
     this.#objects = step.objects;
+    this.ledger.gatesRun(step.objects);
     this.ledger.handledByFormer(step.isBack ? Date.now() + FORMER_MS : Number.POSITIVE_INFINITY);
     if (isRestart) await this.#restart();
     else await this.#stack?.share(step.share);
