@@ -10,8 +10,8 @@ import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
-import type { BlockAnswer } from "./group/deal.ts";
 import {
+  type Answered,
   afterShare,
   type BlockNeeds,
   type Membership,
@@ -50,7 +50,7 @@ export type AdmitRequest = Readonly<{
   /** For how long the caller will start attempts, once it is ready for the first. */
   startWithinMs: number;
   /** The destination is in a group; with what that has answered to the gate's needs, once the caller knows. */
-  group?: Readonly<{ answer?: BlockAnswer }>;
+  group?: Readonly<{ answered?: Answered }>;
 }>;
 
 /** Plain values, as the request. Each delivery of the request is in one of the first three, or beyond `most`. */
@@ -108,8 +108,9 @@ function withoutUnused(
   { group }: AdmitRequest,
 ): Readonly<{ state: GateState; unused?: true }> {
   const { membership } = state;
-  if (!membership || group?.answer?.kind !== "block") return { state };
-  const membershipAfter = withoutBlock(membership, group.answer.block.id);
+  const answer = group?.answered?.answer;
+  if (!membership || answer?.kind !== "block") return { state };
+  const membershipAfter = withoutBlock(membership, answer.block.id);
   return membershipAfter ? { state: { ...state, membership: membershipAfter }, unused: true } : { state };
 }
 
@@ -122,10 +123,11 @@ export function refusalAt(
 ): Refusal | undefined {
   const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0 };
   // Whether it would get a block cannot be known here.
-  const group = state.membership?.refusal
-    ? ({ answer: { kind: "refused", refusal: state.membership.refusal } } as const)
-    : {};
-  const { refused } = admit(state, state.membership ? { ...request, group } : request, settings, now).result;
+  const answered = state.membership?.refusal
+    ? ({ answer: { at: now, kind: "refused", refusal: state.membership.refusal }, askedAt: now } as const)
+    : undefined;
+  const group = state.membership && { ...(answered && { answered }) };
+  const { refused } = admit(state, { ...request, ...(group && { group }) }, settings, now).result;
   return refused ? { reason: refused.reason, until: refused.until } : undefined;
 }
 
@@ -191,7 +193,7 @@ function withRequest(
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
     drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
     membership: request.group
-      ? withAnswer(state.membership ?? noMembership, request.group.answer, now)
+      ? withAnswer(state.membership ?? noMembership, request.group.answered, now)
       : null,
   };
 }
@@ -277,10 +279,10 @@ function grantShare(pending: Pending, membership: Membership, capacity: Capacity
   if (found) return grant(pending, found.capacity, found.block);
   const { refusal } = membership;
   const isQuiet = refusal && sideOf(request.lane) === "live" && refusal.quietUntil > now;
-  if (refusal && (request.group?.answer || isQuiet))
+  if (refusal && (request.group?.answered || isQuiet))
     return refuse(pending, free, { reason: "group", until: refusal.until });
   // A block that came too late: it is asked for again.
-  if (request.group?.answer) return refuse(pending, free, { reason: "group", until: now });
+  if (request.group?.answered) return refuse(pending, free, { reason: "group", until: now });
   const asked = needsOf(
     membership,
     state.leases,

@@ -50,7 +50,7 @@ export async function admitMember(
   const first = await admitWith({});
   if (!first?.needs) return first;
   const answer = await blockFor(services, { destination, group }, first.needs);
-  const second = answer && (await admitWith({ answer }));
+  const second = answer && (await admitWith({ answered: { answer, askedAt: first.needs.askedAt } }));
   if (answer?.kind === "block" && second?.unused) {
     const { id, sends } = answer.block;
     const ends = [{ block: id, slots: 0, unused: sends }];

@@ -10,7 +10,7 @@ import {
   newGroupState,
   slotsOut,
 } from "../../src/core/group/group-state.ts";
-import type { BlockNeeds } from "../../src/core/group/member.ts";
+import type { Answered, BlockNeeds } from "../../src/core/group/member.ts";
 import { afterGroupReport, type GroupReport } from "../../src/core/group/report.ts";
 import type { Grant } from "../../src/core/lease.ts";
 import { sendSlotsOf } from "../../src/core/rate-limit.ts";
@@ -43,15 +43,25 @@ class Histories {
   /** Reports that were made for their own sake. */
   reports = 0;
   /** Answers that are still under way to the member's gate. */
-  late: { member: number; answer: BlockAnswer }[] = [];
+  late: { member: number; answered: Answered }[] = [];
+  /** How far each gate's clock is ahead of the group's. */
+  readonly #aheadMs: readonly number[];
   #event = 0;
 
-  constructor(members: number, maxConcurrency: number, ratePerSecond: number, rateBurst: number) {
+  constructor(
+    members: number,
+    maxConcurrency: number,
+    ratePerSecond: number,
+    rateBurst: number,
+    aheadMs: readonly number[] = [],
+  ) {
+    this.#aheadMs = aheadMs;
     this.settings = { maxConcurrency, ratePerSecond, rateBurst, breaker };
-    this.gates = Array.from({ length: members }, () => ({
-      ...newGateState(start),
-      destinationState: { ...newGateState(start).destinationState, window: { size: 20, threshold: 20 } },
-    }));
+    this.gates = Array.from({ length: members }, (_, member) => {
+      const state = newGateState(this.#nowAt(member));
+      const destinationState = { ...state.destinationState, window: { size: 20, threshold: 20 } };
+      return { ...state, destinationState };
+    });
   }
 
   gate(member: number): GateState {
@@ -68,10 +78,10 @@ class Histories {
     const request: AdmitRequest = { lane, deliveries: ids, connections: 5, startWithinMs: 3_000 };
     const first = this.#admit(member, { ...request, group: {} });
     if (!first.needs) return;
-    const answer = this.deal(member, first.needs);
+    const answered = { answer: this.deal(member, first.needs), askedAt: first.needs.askedAt };
     if (crash === "fetched") return;
-    if (crash === "late") this.late.push({ member, answer });
-    else this.#admit(member, { ...request, group: { answer } });
+    if (crash === "late") this.late.push({ member, answered });
+    else this.#admit(member, { ...request, group: { answered } });
   }
 
   deal(member: number, needs: BlockNeeds): BlockAnswer {
@@ -89,7 +99,7 @@ class Histories {
     if (!next) return;
     const ids = [++this.#event, ++this.#event];
     const request: AdmitRequest = { lane: "backlog", deliveries: ids, connections: 5, startWithinMs: 3_000 };
-    this.#admit(next.member, { ...request, group: { answer: next.answer } });
+    this.#admit(next.member, { ...request, group: { answered: next.answered } });
   }
 
   end(which: number, share: number): void {
@@ -97,14 +107,15 @@ class Histories {
     if (!lease) return;
     this.running = this.running.filter((one) => one !== lease);
     const started = Math.floor(lease.grant.deliveries.length * share);
-    this.#start(lease.grant, started);
+    this.#start(lease, started);
+    const now = this.#nowAt(lease.member);
     const signals = Array.from({ length: started }, () => ({
-      at: this.now,
+      at: now,
       health: "healthy" as const,
       backsOff: false,
     }));
     const request = { lease: lease.grant.id, signals, left: 0 };
-    const { state, over } = settle(this.gate(lease.member), request, steady, this.now, 0);
+    const { state, over } = settle(this.gate(lease.member), request, steady, now, 0);
     this.gates[lease.member] = state;
     if (!over) return;
     this.reports += 1;
@@ -120,7 +131,7 @@ class Histories {
 
   /** The gate is evicted: its next incarnation begins with what is stored, all of which it knows here. */
   evict(member: number): void {
-    this.gates[member] = restored(this.gate(member), this.now).state;
+    this.gates[member] = restored(this.gate(member), this.#nowAt(member)).state;
   }
 
   evictGroup(): void {
@@ -130,7 +141,7 @@ class Histories {
   pass(ms: number): void {
     this.now += ms;
     for (const lease of this.running.filter(({ until }) => until <= this.now))
-      this.#start(lease.grant, lease.grant.deliveries.length);
+      this.#start(lease, lease.grant.deliveries.length);
     this.running = this.running.filter(({ until }) => until > this.now);
   }
 
@@ -138,25 +149,29 @@ class Histories {
     return this.running.reduce((sum, { slots }) => sum + slots, 0);
   }
 
+  #nowAt(member: number): number {
+    return this.now + (this.#aheadMs[member] ?? 0);
+  }
+
   #who(member: number) {
     return { member: `m${member}`, tenant: `t${member % 3}` };
   }
 
   #admit(member: number, request: AdmitRequest) {
-    const { state, result } = admit(this.gate(member), request, steady, this.now);
+    const { state, result } = admit(this.gate(member), request, steady, this.#nowAt(member));
     this.gates[member] = state;
     const { grant } = result;
     if (grant) this.running.push({ member, grant, until: this.now + grant.expiresInMs, slots: grant.slots });
     return result;
   }
 
-  #start(grant: Grant, started: number): void {
+  #start({ member, grant }: Running, started: number): void {
     const grantedAt = Number.parseInt(grant.id.split("-")[0] ?? "0", 36);
     const slots = sendSlotsOf(grant, grantedAt);
     for (let i = 0; i < started; i++) {
       const at = Math.max(grantedAt, slots.claim() ?? 0);
       slots.use(at);
-      this.starts.push(at);
+      this.starts.push(at - (this.#aheadMs[member] ?? 0));
     }
   }
 }
@@ -219,11 +234,18 @@ function play(histories: Histories, one: Step): void {
   if (one.kind === "arrive") histories.arrive();
 }
 
+/** How far gates' clocks are ahead of the group's. */
+const clocks = fc.array(fc.constantFrom(0, 0, 900, -900, 5_000, -5_000, 3_600_000, -3_600_000), {
+  minLength: 5,
+  maxLength: 5,
+});
+
 describe("a group's capacity", () => {
-  it("is never exceeded, whatever crashes, expires or comes late", () => {
+  it("is never exceeded, whatever crashes, expires or comes late, and whatever the clocks say", () => {
+    const limits = fc.integer({ min: 1, max: 9 });
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 9 }), fc.array(step, { maxLength: 80 }), (limit, steps) => {
-        const histories = new Histories(5, limit, 1_000, 1_000);
+      fc.property(limits, clocks, fc.array(step, { maxLength: 80 }), (limit, aheadMs, steps) => {
+        const histories = new Histories(5, limit, 1_000, 1_000, aheadMs);
         for (const one of steps) {
           play(histories, one);
           expect(histories.inFlight()).toBeLessThanOrEqual(limit);
@@ -234,8 +256,8 @@ describe("a group's capacity", () => {
   });
 
   /** The most starts within a second, of a group with that rate and a burst of 3. */
-  function fullestSecond(rate: number, steps: readonly Step[]): number {
-    const histories = new Histories(5, 50, rate, 3);
+  function fullestSecond(rate: number, steps: readonly Step[], aheadMs: readonly number[] = []): number {
+    const histories = new Histories(5, 50, rate, 3, aheadMs);
     for (const one of steps) play(histories, one);
     histories.pass(100_000);
     const starts = histories.starts.toSorted((a, b) => a - b);
@@ -247,9 +269,14 @@ describe("a group's capacity", () => {
 
   it("holds for the rate as well: no second has more starts than the burst, its own, and those of late blocks", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 30 }), fc.array(step, { maxLength: 80 }), (rate, steps) => {
-        expect(fullestSecond(rate, steps)).toBeLessThanOrEqual(3 + rate * (1 + BLOCK_MS / 1_000));
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 30 }),
+        clocks,
+        fc.array(step, { maxLength: 80 }),
+        (rate, aheadMs, steps) => {
+          expect(fullestSecond(rate, steps, aheadMs)).toBeLessThanOrEqual(3 + rate * (1 + BLOCK_MS / 1_000));
+        },
+      ),
       { numRuns: 400 },
     );
   });
@@ -273,6 +300,26 @@ describe("a group's capacity", () => {
     expect(histories.inFlight()).toBe(7);
     histories.request(1, 20, "fresh", "none");
     expect(histories.inFlight()).toBe(8);
+  });
+
+  it.each([5_000, -5_000])("is used by gates whose clocks are %i ms ahead", (aheadMs) => {
+    const histories = new Histories(1, 8, 1_000, 1_000, [aheadMs]);
+    for (let i = 0; i < 10; i++) histories.request(0, 20, "fresh", "none");
+    expect(histories.inFlight()).toBe(7);
+  });
+
+  it.each([
+    ["from a block that the group has forgotten", 40_000, 0],
+    ["from one that comes after the group has forgotten it", 0, 40_000],
+  ])("is not used by a gate whose clock is behind %s", (_, passedMs, lateMs) => {
+    const histories = new Histories(2, 1, 1_000, 1_000, [-60_000]);
+    histories.request(0, 3, "fresh", lateMs > 0 ? "late" : "none");
+    histories.end(0, 0);
+    histories.pass(passedMs + lateMs);
+    histories.arrive();
+    histories.request(0, 1, "fresh", "none");
+    histories.request(1, 1, "fresh", "none");
+    expect(histories.inFlight()).toBe(1);
   });
 
   it("is given back by a member of whose attempts one hangs, but for that one's slot", () => {

@@ -57,6 +57,7 @@ describe("a member gets a block", () => {
     const { state, answer } = ask(empty, "a");
     const id = `${NOW.toString(36)}-0-1`;
     expect(answer).toStrictEqual({
+      at: NOW,
       kind: "block",
       block: {
         id,
@@ -139,6 +140,7 @@ describe("a member is refused", () => {
   it("and stands in the ring, and comes by itself the later the more are before it", () => {
     const first = ask(full, "c");
     expect(first.answer).toEqual({
+      at: NOW,
       kind: "refused",
       refusal: { why: "concurrency", until: NOW + 60_000, quietUntil: NOW + 2_000 },
     });

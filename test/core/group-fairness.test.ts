@@ -104,13 +104,13 @@ class SharedReceiver {
     needs: BlockNeeds,
     then: (group: NonNullable<AdmitRequest["group"]>) => void,
   ): void {
-    const { slots, sends, leaseMs, ends, succeeded } = needs;
+    const { askedAt, slots, sends, leaseMs, ends, succeeded } = needs;
     const request: BlockRequest = { slots, sends, leaseMs, report: reportOf(member, { ends, succeeded }) };
     this.#call(() => {
       const { state, answer } = deal(this.#group, request, this.#settings, this.time.now(), 0);
       this.#group = state;
       this.#callMembers();
-      return () => then({ answer });
+      return () => then({ answered: { answer, askedAt } });
     });
   }
 

@@ -26,6 +26,7 @@ const given: GivenBlock = {
   leasesEndBy: NOW + 6_000,
 };
 type Block = Membership["blocks"][number];
+const answered = { answer: { at: NOW, kind: "block", block: given }, askedAt: NOW } as const;
 const block = (part: Partial<Block> = {}): Block => ({ ...given, taken: 0, peak: 0, succeeded: 0, ...part });
 const having = (...blocks: readonly Block[]): Membership => ({ blocks, refusal: null });
 const share = (slots: number, part = {}) => ({ share: { block: "a", slots, from: 0, sends: 4, ...part } });
@@ -34,25 +35,36 @@ const reservation = { sends: 20, firstAt: NOW - 50, everyMs: 10, slackMs: 200, t
 const room = { slots: 8, reservation, probe: false };
 const LEASE_MS = 5_000;
 
+/** The group's answer by a clock that is so far behind the member's, which asked so long ago and was answered at once. */
+const blockBy = (behindMs = 0, agoMs = 0, now = NOW) => {
+  const at = now - agoMs - behindMs;
+  const moved = { firstAt: at, useBy: at + 1_000, leasesEndBy: at + 6_000 };
+  const answer = { at, kind: "block", block: { ...given, ...moved } } as const;
+  return withAnswer(noMembership, { answer, askedAt: now - agoMs }, now).blocks[0];
+};
+
 describe("a member takes the group's answer", () => {
   it("and is as before without one", () => {
     expect(withAnswer(having(block()), undefined, NOW)).toEqual(having(block()));
   });
 
   it("remembering a refusal beside the blocks that it has", () => {
-    const answer = { kind: "refused", refusal } as const;
-    expect(withAnswer(having(block()), answer, NOW)).toEqual({ blocks: [block()], refusal });
+    const answer = { at: NOW, kind: "refused", refusal } as const;
+    expect(withAnswer(having(block()), { answer, askedAt: NOW }, NOW)).toEqual({
+      blocks: [block()],
+      refusal,
+    });
   });
 
   it("adding a block of which nothing is used, and forgetting the refusal", () => {
     const other = block({ id: "b" });
-    const after = withAnswer({ blocks: [other], refusal }, { kind: "block", block: given }, NOW);
+    const after = withAnswer({ blocks: [other], refusal }, answered, NOW);
     expect(after).toEqual(having(other, block()));
   });
 
   it("once, although a repeated call brings the block again", () => {
     const used = block({ taken: 3 });
-    const after = withAnswer({ blocks: [used], refusal }, { kind: "block", block: given }, NOW);
+    const after = withAnswer({ blocks: [used], refusal }, answered, NOW);
     expect(after).toEqual(having(used));
   });
 
@@ -60,9 +72,36 @@ describe("a member takes the group's answer", () => {
     [given.useBy - 1, 1],
     [given.useBy, 0],
   ])("unless it comes too late: at %i it has %i blocks", (now, blocks) => {
-    const after = withAnswer({ blocks: [], refusal }, { kind: "block", block: given }, now);
+    const after = withAnswer({ blocks: [], refusal }, answered, now);
     expect(after.blocks).toHaveLength(blocks);
     expect(after.refusal).toBeNull();
+  });
+
+  it("as it is while the clocks may agree", () => {
+    expect(blockBy(0, 100)).toMatchObject({ firstAt: NOW - 100, useBy: NOW + 900, leasesEndBy: NOW + 5_900 });
+    expect(blockBy(-100, 100)).toMatchObject({ firstAt: NOW, useBy: NOW + 1_000, leasesEndBy: NOW + 6_000 });
+  });
+
+  it.each([5_000, -5_000])("from a group whose clock is %i ms behind, not to send before now", (behindMs) => {
+    expect(blockBy(behindMs, 100)?.firstAt).toBe(NOW);
+  });
+
+  it("from a group whose clock is behind, as if it had been given at the request", () => {
+    expect(blockBy(5_000, 100)).toMatchObject({ useBy: NOW + 900, leasesEndBy: NOW + 5_900 });
+    expect(blockBy(5_000, 1_000)).toBeUndefined();
+  });
+
+  it("from a group whose clock is ahead, as if it had been given now, and no later than the group waits for", () => {
+    expect(blockBy(-5_000, 100)).toMatchObject({ useBy: NOW + 1_000, leasesEndBy: NOW + 6_000 });
+    expect(blockBy(-5_000, 1_500)).toMatchObject({ useBy: NOW + 500, leasesEndBy: NOW + 5_500 });
+    expect(blockBy(-5_000, 2_000)).toBeUndefined();
+  });
+
+  it.each([5_000, -5_000])("waiting as long as a refusal of a clock %i ms off says", (behindMs) => {
+    const at = NOW - behindMs;
+    const moved = { ...refusal, until: at + 60_000, quietUntil: at + 2_000 };
+    const answer = { at, kind: "refused", refusal: moved } as const;
+    expect(withAnswer(noMembership, { answer, askedAt: NOW }, NOW).refusal).toEqual(refusal);
   });
 });
 
@@ -136,7 +175,14 @@ describe("a member asks its group", () => {
     needsOf(having(...blocks), leases, capacity, { leaseMs: LEASE_MS, connections: 6 }, NOW);
 
   it("for what it has room and connections for", () => {
-    expect(needs([]).needs).toEqual({ slots: 6, sends: 20, leaseMs: LEASE_MS, ends: [], succeeded: 0 });
+    expect(needs([]).needs).toEqual({
+      askedAt: NOW,
+      slots: 6,
+      sends: 20,
+      leaseMs: LEASE_MS,
+      ends: [],
+      succeeded: 0,
+    });
     expect(needs([], [], { ...room, slots: 3 }).needs.slots).toBe(3);
     expect(needs([], [], { ...room, reservation: { ...reservation, sends: 2 } }).needs.slots).toBe(2);
   });

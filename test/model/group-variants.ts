@@ -41,10 +41,10 @@ export const brokenGroups: readonly Variant[] = [
     { ...single, faults: 0, delays: 1 },
     {
       admit: (before, request, settings, now) => {
-        const { answer } = request.group ?? {};
+        const { answer } = request.group?.answered ?? {};
         if (answer?.kind !== "block") return groupProduction.admit(before, request, settings, now);
         const block = { ...answer.block, useBy: now + 1_000, leasesEndBy: now + 60_000 };
-        const group = { answer: { ...answer, block } };
+        const group = { answered: { answer: { ...answer, at: now, block }, askedAt: now } };
         return groupProduction.admit(before, { ...request, group }, settings, now);
       },
     },

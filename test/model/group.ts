@@ -2,7 +2,6 @@
  * The group's model: destinations' gates and their group's object, and the Workers that carry blocks and reports between
  * them. Each call is a step. What is judged is what the receiver sees: how many attempts are really in flight.
  */
-import type { BlockAnswer } from "../../src/core/group/deal.ts";
 import { called as callsOf, deal } from "../../src/core/group/deal.ts";
 import {
   type GroupSettings,
@@ -10,7 +9,7 @@ import {
   groupMustBeStored,
   newGroupState,
 } from "../../src/core/group/group-state.ts";
-import type { BlockNeeds } from "../../src/core/group/member.ts";
+import type { Answered, BlockNeeds } from "../../src/core/group/member.ts";
 import { afterGroupReport, type GroupReport } from "../../src/core/group/report.ts";
 import type { Grant } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -44,7 +43,7 @@ export type GroupScenario = Readonly<{
 
 type Asking =
   | Readonly<{ phase: "needs"; needs: BlockNeeds }>
-  | Readonly<{ phase: "answered"; answer: BlockAnswer }>;
+  | Readonly<{ phase: "answered"; answered: Answered }>;
 
 type Member = Readonly<{
   gate: ObjectWorld;
@@ -168,7 +167,7 @@ class GroupModel {
       this.#asked(
         world,
         i,
-        { answer: asking.answer },
+        { answered: asking.answered },
         (says) => `${nameOf(i)} asks its gate again, and ${says}.`,
         add,
       );
@@ -177,7 +176,7 @@ class GroupModel {
   #asked(
     world: World,
     i: number,
-    group: Readonly<{ answer?: BlockAnswer }>,
+    group: Readonly<{ answered?: Answered }>,
     text: (says: string) => string,
     add: Adder<World>,
   ) {
@@ -216,23 +215,26 @@ class GroupModel {
   }
 
   /** A block that is not needed goes back. */
-  #unused(world: World, i: number, { answer }: Readonly<{ answer?: BlockAnswer }>, unused?: true): World {
+  #unused(world: World, i: number, { answered }: Readonly<{ answered?: Answered }>, unused?: true): World {
+    const answer = answered?.answer;
     if (!unused || answer?.kind !== "block") return world;
     const ends = [{ block: answer.block.id, slots: 0, unused: answer.block.sends }];
     return this.#reported(world, i, { ends });
   }
 
-  #dealt(world: World, i: number, { slots, sends, leaseMs, ends, succeeded }: BlockNeeds, add: Adder<World>) {
+  #dealt(world: World, i: number, needs: BlockNeeds, add: Adder<World>) {
+    const { askedAt, slots, sends, leaseMs, ends, succeeded } = needs;
     const member = world.members[i];
     if (!member) return;
     const request = { slots, sends, leaseMs, report: reportOf(i, { ends, succeeded }) };
     const { state, answer } = this.#parts.deal(world.group, request, this.#settings, world.now, 0);
-    const answered = withMember(world, i, { ...member, asking: { phase: "answered", answer } });
+    const answered = { answer, askedAt };
+    const after = withMember(world, i, { ...member, asking: { phase: "answered", answered } });
     const says =
       answer.kind === "block"
         ? `The group gives ${nameOf(i)} a block of ${answer.block.slots}`
         : `The group refuses ${nameOf(i)}`;
-    add(`${says}.`, this.#grouped(answered, state));
+    add(`${says}.`, this.#grouped(after, state));
     const { asking: _, ...idle } = member;
     if (world.faults > 0)
       add(

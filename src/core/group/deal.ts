@@ -63,9 +63,9 @@ type BlockRefusal = Readonly<{
   quietUntil: number;
 }>;
 
-export type BlockAnswer =
-  | Readonly<{ kind: "block"; block: GivenBlock }>
-  | Readonly<{ kind: "refused"; refusal: BlockRefusal }>;
+/** `at`: when the group answered. All times are by its clock. */
+export type BlockAnswer = Readonly<{ at: number }> &
+  (Readonly<{ kind: "block"; block: GivenBlock }> | Readonly<{ kind: "refused"; refusal: BlockRefusal }>);
 
 /** Sends of a member's turn, at least: a drain costs several calls. */
 const TURN_SENDS = 10;
@@ -235,7 +235,7 @@ function given(
     ...(probe && { probe }),
     ...(wanted && { wanted }),
   };
-  return { state: next, answer: { kind: "block", block: answer } };
+  return { state: next, answer: { at: now, kind: "block", block: answer } };
 }
 
 /** Whether the ends of blocks matter: somebody waits, half is out, or successes are to widen the window. */
@@ -260,7 +260,7 @@ function refused({ state, request, now }: Asking, why: BlockRefusal["why"], end:
   const behind = place === -1 ? ring.length : place;
   const until = Math.ceil(Math.max(end, now) + FALLBACK_MS + behind * FALLBACK_EACH_MS);
   const refusal = { why, until, quietUntil: now + QUIET_MS };
-  return { state: { ...state, ring }, answer: { kind: "refused", refusal } };
+  return { state: { ...state, ring }, answer: { at: now, kind: "refused", refusal } };
 }
 
 /** Whom to call, and when to look again; null when nobody waits. */

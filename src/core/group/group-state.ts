@@ -4,8 +4,8 @@
  * Workers carry blocks and reports between them.
  *
  * A block is to a group as a lease is to a gate. It counts until the last lease that may be granted from it has
- * expired, so the capacity holds whatever crashes on the way. Times are epoch ms by the group's clock, because a block
- * may be under way for any time; members' gates may be a second off.
+ * expired, so the capacity holds whatever crashes on the way. Times are epoch ms by the group's clock; members convert them to
+ * their own.
  */
 import { closedCircuit, type opened } from "../circuit-breaker.ts";
 import { newWindow, type Window, widthOf } from "../concurrency-window.ts";
@@ -22,7 +22,7 @@ export type GroupSettings = Readonly<{
 
 /** Leases are granted from a block for so long: then the member asks again, and learns what the group has learned. */
 export const BLOCK_MS = 1_000;
-/** By how much clocks of objects may differ. */
+/** So much longer a block counts than its member may use it, because the member does not know exactly when it was given. */
 export const GROUP_SKEW_MS = 1_000;
 
 /** A block as the group counts it. */

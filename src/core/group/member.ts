@@ -8,6 +8,7 @@
  */
 import type { Reservation } from "../rate-limit.ts";
 import type { BlockAnswer, GivenBlock } from "./deal.ts";
+import { GROUP_SKEW_MS } from "./group-state.ts";
 import type { BlockEnd } from "./report.ts";
 
 /** A lease's part of a block. */
@@ -40,6 +41,8 @@ export type Membership = Readonly<{
 
 /** A gate's request to its group, and its report with it. Plain values. */
 export type BlockNeeds = Readonly<{
+  /** By the gate's clock. */
+  askedAt: number;
   slots: number;
   sends: number;
   leaseMs: number;
@@ -60,15 +63,39 @@ type Sharing = Readonly<{ share?: LeaseShare }>;
 /** As in capacity.ts, which knows the gate's state and so this file. */
 type Room = Readonly<{ slots: number; reservation: Reservation; probe: boolean }>;
 
+/** The group's answer, and when the gate asked for it by its own clock. */
+export type Answered = Readonly<{ answer: BlockAnswer; askedAt: number }>;
+
 /** The membership with what the group has answered. A block that comes too late is of no use, and is not taken. */
-export function withAnswer(membership: Membership, answer: BlockAnswer | undefined, now: number): Membership {
-  if (!answer) return membership;
+export function withAnswer(membership: Membership, answered: Answered | undefined, now: number): Membership {
+  if (!answered) return membership;
+  const answer = byOwnClock(answered, now);
   if (answer.kind === "refused") return { ...membership, refusal: answer.refusal };
   const { block } = answer;
   // A call that is repeated brings the same block again.
   const isKnown = membership.blocks.some(({ id }) => id === block.id);
   if (isKnown || block.useBy <= now) return { ...membership, refusal: null };
   return { blocks: [...membership.blocks, { ...block, taken: 0, peak: 0, succeeded: 0 }], refusal: null };
+}
+
+/**
+ * The answer with its times by the gate's clock, however far the clocks differ: the group answered between the gate's request
+ * and `now`. They stay as they are where that does not contradict the clocks. Elsewhere nothing begins before it would if
+ * the answer had been given just now; and a block ends at most as much later than if it had been given at the request as the
+ * group waits for it (GROUP_SKEW_MS).
+ */
+function byOwnClock({ answer, askedAt }: Answered, now: number): BlockAnswer {
+  const least = askedAt - answer.at;
+  const most = now - answer.at;
+  const begins = least <= 0 && most >= 0 ? 0 : most;
+  if (answer.kind === "refused") {
+    const { why, until, quietUntil } = answer.refusal;
+    return { ...answer, refusal: { why, until: until + begins, quietUntil: quietUntil + begins } };
+  }
+  const ends = Math.max(least, Math.min(0, most, least + GROUP_SKEW_MS));
+  const { firstAt, useBy, leasesEndBy } = answer.block;
+  const own = { firstAt: firstAt + begins, useBy: useBy + ends, leasesEndBy: leasesEndBy + ends };
+  return { ...answer, block: { ...answer.block, ...own } };
 }
 
 /** The membership without a block of which nothing was used; undefined when there is none such. */
@@ -127,6 +154,7 @@ export function needsOf(
   const needed = Math.min(slots, reservation.sends, connections);
   const wanted = probe ? 1 : Math.max(needed, Math.min(slots, AHEAD * sum(used, "peak")));
   const needs = {
+    askedAt: now,
     slots: wanted,
     sends,
     leaseMs,
