@@ -1,26 +1,49 @@
-/** The output of `wrangler dev` as `npm run dev` prints it: after the address, and without the tables of bindings. */
-import type { Readable } from "node:stream";
+/** The output of `wrangler dev` as `npm run dev` prints it: after the address, and without what helps nobody. */
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { stripVTControlCharacters } from "node:util";
 
-const BINDINGS = "Your Worker has access to the following bindings:";
+/** A table of every binding and variable, which is printed at each reload and ends with an empty line. */
+const table = /^Your Worker has access to the following bindings:/;
 
-/** The text without the tables of bindings, which wrangler prints before and after it starts. */
-export function withoutBindings(text: string): string {
-  const [before = "", ...tables] = text.split(`${BINDINGS}\n`);
-  return [before, ...tables.map((table) => table.split("\n\n").slice(1).join("\n\n"))].join("");
+/** Lines that say nothing new, or that no cron fires: this script fires it. */
+const noise = [
+  /^Using secrets defined in /,
+  /^⎔ (Starting|Reloading) local server/,
+  /^⎔ Connection status updated/,
+  /^\[wrangler:info\] Ready on /,
+  /Scheduled Workers are not automatically triggered/,
+  /^ +To manually trigger a scheduled event, run:/,
+  /^ +curl ".*\/cdn-cgi\/local\/scheduled"/,
+  /#test-cron-triggers-locally$/,
+];
+
+/** Says of each line of a stream, in order, whether to print it. Empty lines belong to the line before. */
+export function lineFilter(): (line: string) => boolean {
+  let isPrinted = true;
+  let isInTable = false;
+  return (line) => {
+    const text = stripVTControlCharacters(line).trimEnd();
+    isInTable = text !== "" && (isInTable || table.test(text));
+    if (text !== "") isPrinted = !isInTable && !noise.some((one) => one.test(text));
+    return isPrinted;
+  };
 }
 
 /**
- * Holds what a stream has until it is released, and passes on what follows.
+ * Holds the lines of a stream until they are released, and passes on what follows.
  * @returns the release: it prints what was held
  */
-export function heldOutput(stream: Readable, print: (text: string) => void): () => void {
+export function heldOutput(input: Readable, output: Pick<Writable, "write">): () => void {
+  const isPrinted = lineFilter();
   let held: string | undefined = "";
-  stream.setEncoding("utf8").on("data", (text: string) => {
-    if (held === undefined) print(text);
-    else held += text;
+  createInterface({ input }).on("line", (line) => {
+    if (!isPrinted(line)) return;
+    if (held === undefined) output.write(`${line}\n`);
+    else held += `${line}\n`;
   });
   return () => {
-    if (held !== undefined) print(withoutBindings(held));
+    if (held) output.write(held);
     held = undefined;
   };
 }

@@ -67,8 +67,11 @@ async function dev({ values, others }: Flags): Promise<number> {
   const functions = await startFunctionsRuntime();
   let release = () => {};
   const stack = await startStack({
-    onOutput: (stdout) => {
-      release = heldOutput(stdout, (text) => process.stdout.write(text));
+    onOutput: (stdout, stderr) => {
+      const held = [heldOutput(stdout, process.stdout), heldOutput(stderr, process.stderr)];
+      release = () => {
+        for (const one of held) one();
+      };
     },
     env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
     args: [

@@ -16,8 +16,8 @@ type StackOptions = Readonly<{
   vars?: Readonly<Record<string, string>>;
   /** Environment of wrangler's process. */
   env?: Readonly<Record<string, string>>;
-  /** Takes wrangler's standard output from the beginning; its errors are this process's own then. */
-  onOutput?: (stdout: Readable) => void;
+  /** Takes wrangler's standard output and errors from the beginning. */
+  onOutput?: (stdout: Readable, stderr: Readable) => void;
   /** A file descriptor for wrangler's output; this process's own output when absent. */
   output?: number | "ignore";
 }>;
@@ -49,10 +49,9 @@ export async function startStack({
     `${name}:${value}`,
   ]);
   const fixed = ["--show-interactive-dev-session=false", "--inspector-port=0"];
-  const stdio = output ?? "inherit";
-  const stdout = onOutput ? "pipe" : stdio;
-  const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdout, stdio, "ipc"], env);
-  if (child.stdout) onOutput?.(child.stdout);
+  const stdio = onOutput ? "pipe" : (output ?? "inherit");
+  const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdio, stdio, "ipc"], env);
+  if (child.stdout && child.stderr) onOutput?.(child.stdout, child.stderr);
   const exited = exitOf(child);
   try {
     const protocol = isSecure(args) ? "https" : "http";

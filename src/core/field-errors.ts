@@ -38,7 +38,10 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
     if (within) return fieldErrors(within, value);
     return {
       field: fieldName(issue.path),
-      fault: issue.code === "invalid_key" ? keyFault(issue.path) : faultAt(issue.path, value),
+      fault:
+        issue.code === "invalid_key"
+          ? keyFault(issue.path)
+          : `${faultAt(issue.path, value)}${suggestion(issue, value)}`,
       expected: expectation(issue),
     };
   });
@@ -72,9 +75,25 @@ function unknownField(path: Path, message: string): FieldError {
   const meant = nearestName(String(path.at(-1)), known?.split(", ") ?? []);
   return {
     field: fieldName(path),
-    fault: `is not a known field${meant === undefined ? "" : ` (did you mean ${meant}?)`}`,
+    fault: `is not a known field${didYouMean(meant)}`,
     expected: known === undefined ? "it to be left out" : `one of ${known}`,
   };
+}
+
+/** The choice that a mistyped one most probably stands for, as the end of a fault; empty where there is none. */
+function suggestion(issue: Issue, value: unknown): string {
+  const given = valueAt(value, issue.path);
+  if (typeof given !== "string" || isPrivate(issue.path)) return "";
+  return didYouMean(nearestName(given, choicesOf(issue)));
+}
+
+function didYouMean(meant: string | undefined): string {
+  return meant === undefined ? "" : ` (did you mean ${meant}?)`;
+}
+
+function choicesOf(issue: Issue): readonly string[] {
+  if (issue.code === "invalid_union") return issue.errors.flatMap((issues) => issues.flatMap(choicesOf));
+  return issue.code === "invalid_value" ? issue.values.filter((one) => typeof one === "string") : [];
 }
 
 function expectation(issue: Issue): string {
@@ -119,10 +138,14 @@ function unitOf(origin: string): string {
 /** Fields that have credentials in them. */
 const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth", "token"];
 
+function isPrivate(path: Path): boolean {
+  return path.slice(0, 3).some((step) => PRIVATE.includes(step));
+}
+
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  if (!path.slice(0, 3).some((step) => PRIVATE.includes(step))) return valueFault(found);
+  if (!isPrivate(path)) return valueFault(found);
   if (typeof found === "number" || JSON.isRawJSON(found)) return "is a number";
   return typeof found === "string" ? `is a string of ${found.length} characters` : valueFault(found);
 }

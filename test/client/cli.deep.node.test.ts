@@ -109,6 +109,18 @@ describe("deliveries", () => {
     });
   });
 
+  test("why counts the attempts before a retry by hand too", async () => {
+    const [attempt] = waiting.log;
+    const delivered = { ...waiting, state: "delivered", attempts: 1, log: [attempt, attempt] };
+    answers({
+      [`GET /v1/deliveries/${DELIVERY}`]: { body: delivered },
+      [`GET /v1/events/${EVENT}`]: { body: { id: EVENT, timestamp: "2026-11-21T09:00:00Z" } },
+    });
+    const { out } = await breakwater(["deliveries", "why", DELIVERY]);
+    expect(out).toContain("Sent again, and delivered at attempt 2");
+    expect(out).toMatch(/^attempts +2$/m);
+  });
+
   test("why takes an event's id, and explains each of its deliveries", async () => {
     const other = { ...waiting, id: `${DELIVERY}2`, destination_id: "dst_2", reason: "paused", log: [] };
     const event = { id: EVENT, timestamp: "2026-11-21T09:00:00Z", deliveries: [waiting, other] };
@@ -135,9 +147,9 @@ describe("deliveries", () => {
   test("list sends the filters and prints a table, or a line of JSON for each", async () => {
     const sent = answers({ "GET /v1/deliveries": page(waiting, waiting) });
     const filters = ["--state", "waiting", "--destination", waiting.destination_id, "--limit", "1"];
-    const table = await breakwater(["deliveries", "list", ...filters]);
+    const table = await breakwater(["deliveries", "list", ...filters, "--order", "event"]);
     expect(sent[0]?.path).toBe(
-      `/v1/deliveries?destination_id=${waiting.destination_id}&state=waiting&limit=1`,
+      `/v1/deliveries?destination_id=${waiting.destination_id}&state=waiting&order=event&limit=1`,
     );
     expect(table.out.split("\n").map((line) => line.split(/ +/).slice(0, 3))).toEqual([
       ["ID", "STATE", "REASON"],

@@ -63,6 +63,8 @@ test("a destination of which a dead delivery holds a key needs attention, until 
   const { html } = await browser.get("/dashboard");
   expect(html).toContain("<h1>1 of 1 destination needs attention</h1>");
   expect(html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ")).toContain("Key held its first delivery is dead");
+  expect(html).toContain("The backlog is empty.");
+  expect(html).not.toContain("New events are sent within seconds");
   await browser.post(`/dashboard/deliveries/${dead}/skip`);
   expect((await browser.get("/dashboard")).html).toContain("No destination needs attention");
 });

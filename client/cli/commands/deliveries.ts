@@ -1,4 +1,4 @@
-import { deliveryText, remedyAnchor } from "../../../src/pages/ui/status-text.ts";
+import { attemptsMade, deliveryText, remedyAnchor } from "../../../src/pages/ui/status-text.ts";
 import { type Breakwater, type Delivery, dataOf, ProblemError } from "../../src/breakwater.ts";
 import type { Command, CommandCall } from "../command.ts";
 import { exitCodeOf } from "../failure.ts";
@@ -21,7 +21,7 @@ export const deliveryColumns: Columns<Delivery> = {
   id: ({ id }) => id,
   state: ({ state }) => state,
   reason: ({ reason }) => reason,
-  attempts: ({ attempts }) => attempts,
+  attempts: attemptsMade,
   next: ({ next_attempt_at, waiting_until }) => next_attempt_at ?? waiting_until,
 };
 
@@ -32,7 +32,7 @@ export const deliveryCommands: readonly Command[] = [
     "/v1/deliveries",
     {
       name: "deliveries list",
-      summary: "List deliveries, the newest first",
+      summary: "List deliveries by destination, those of the newest events first",
       options: {
         destination: onlyTo,
         state: { ...filter("state", "deliveries in this state"), choices: STATES },
@@ -43,6 +43,12 @@ export const deliveryCommands: readonly Command[] = [
         tag: filter("tag", "deliveries of events with this tag"),
         since: filter("since", "deliveries of events that were accepted at this time or later", "time"),
         until: filter("until", "deliveries of events that were accepted before this time", "time"),
+        order: {
+          value: "order",
+          field: "order",
+          choices: ["destination", "event"],
+          help: "With event: the newest event first, whatever its destinations, queued deliveries too",
+        },
       },
     },
     deliveryColumns,
@@ -113,7 +119,8 @@ function printExplanation(
   { explanation, until, delivery }: ReturnType<typeof explanationOf>,
 ): undefined {
   print(`${explanation}${until ? ` (${until})` : ""}.\n`);
-  const { id, event_id, destination_id, attempts, give_up_at } = delivery;
+  const { id, event_id, destination_id, give_up_at } = delivery;
+  const attempts = attemptsMade(delivery);
   const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
   printObject(call, { id, event_id, destination_id, attempts, ...(!isOver && { give_up_at }) });
   if (delivery.log.length > 0) print(`\n${tableOf(delivery.log, logColumns)}`);

@@ -25,17 +25,19 @@ export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "de
 
 const time = z.iso.datetime();
 
-/** `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. */
-const httpCause = (error?: string) => z.string().regex(/^http_[1-9][0-9]{2}$/, { error });
+/**
+ * `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. It aborts, so that a union
+ * names all alternatives.
+ */
+const httpCause = z.string().regex(/^http_[1-9][0-9]{2}$/, { abort: true });
 
-const cause = z.union([z.enum(attemptErrors), httpCause()]) as unknown as z.ZodType<Cause>;
+const cause = z.union([z.enum(attemptErrors), httpCause]) as unknown as z.ZodType<Cause>;
 
 const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
 
-const deliveryReason = z.union([
-  z.enum(deliveryReasons, { error: REASON_EXPECTED }),
-  httpCause(REASON_EXPECTED),
-]) as unknown as z.ZodType<ShownReason>;
+const deliveryReason = z.union([z.enum(deliveryReasons), httpCause], {
+  error: REASON_EXPECTED,
+}) as unknown as z.ZodType<ShownReason>;
 
 const attempt = z.object({
   at: time.describe("When the attempt started."),
@@ -77,7 +79,10 @@ export const deliverySchema = z
       ),
     attempts: z
       .int()
-      .describe("HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash."),
+      .describe(
+        "HTTP exchanges made, counted anew when the delivery is sent again; `log` has the earlier ones too. Nothing else " +
+          "counts as an attempt: no refusal, no crash.",
+      ),
     next_attempt_at: time.optional().describe("Present while the delivery is `retrying`."),
     waiting_until: time
       .optional()

@@ -44,7 +44,8 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "concurrency",
-    meaning: "As many attempts are under way as are allowed now: `max_concurrency`, or fewer after failures.",
+    meaning:
+      "As many attempts are under way as are allowed now: `max_concurrency`, or fewer after failures. For about a minute after a restart of the destination's gate, those that it may have permitted before count too.",
     remedy:
       "If the receiver can take more, raise `max_concurrency`. If it is slow, let it respond before it processes the event.",
   },

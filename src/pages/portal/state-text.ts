@@ -77,7 +77,7 @@ function deliveryTone({ state, reason }: Delivery): Tone {
 
 function deliverySentence(look: Look, delivery: Delivery, now: number): string {
   const { t, f } = look;
-  const { state, attempts, reason = "" } = delivery;
+  const { state, reason = "" } = delivery;
   const made = attemptsMade(delivery);
   const why = reasonText(look, reason);
   switch (state) {
@@ -90,7 +90,7 @@ function deliverySentence(look: Look, delivery: Delivery, now: number): string {
     case "retrying": {
       if (reason === "in_flight") return t.delivery.inFlight;
       const at = timeOf(delivery.next_attempt_at, now);
-      const number = f.count(attempts + 1);
+      const number = f.count(made + 1);
       return at > now
         ? t.delivery.retrying(number, f.until(at, now), why)
         : t.delivery.retryingNow(number, why);

@@ -10,7 +10,7 @@ import { EventLabels, labelsText } from "./event-labels.tsx";
 import { addressOf } from "./format.ts";
 import { usePage } from "./page.tsx";
 import { Ago, ClippedCell, LineTable, Pager, Section, StateCell, Tabs } from "./parts.tsx";
-import { lastResponseText } from "./status-text.ts";
+import { attemptsMade, lastResponseText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
 
@@ -181,7 +181,7 @@ export const LogRow: FC<RowProps> = ({ entry, showTenant, mayPick }) => {
         {mayPick && isErased && t.log.erased && <span class="sub">{t.log.erased}</span>}
       </ClippedCell>
       <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
-      <td class="num wide">{f.count(delivery.attempts)}</td>
+      <td class="num wide">{f.count(attemptsMade(delivery))}</td>
       <td class="num wide">{lastResponseText(delivery, causeText)}</td>
       <td class="num time">{event ? <Ago at={event.acceptedAt} /> : "–"}</td>
     </tr>

@@ -6,7 +6,7 @@ import { percent, type Tick, timeScale } from "./charts.tsx";
 import { durationOf, indented, momentOf, plural, type TimeUnits } from "./format.ts";
 import { usePage } from "./page.tsx";
 import { StateLabel } from "./parts.tsx";
-import { deliveryText, remedyAnchor, resultText } from "./status-text.ts";
+import { attemptsMade, deliveryText, remedyAnchor, resultText } from "./status-text.ts";
 
 type Props = Readonly<{
   delivery: DeliveryJson;
@@ -39,7 +39,7 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
       {delivery.transform_fault !== undefined && <p class="break">{delivery.transform_fault}</p>}
       <AttemptTimeline
         timeline={timelineOf(delivery, acceptedAt, now)}
-        label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
+        label={`${plural(attemptsMade(delivery), "attempt")} on a timeline. ${text}.`}
       />
       {mayChange && again !== undefined && isErased && (
         <p class="hint">It cannot be sent again: the content of its event has been erased.</p>

@@ -234,12 +234,13 @@ function waitingText({ reason = "", waiting_until, group }: Delivery, now: numbe
   return until > now ? `${text}, for another ${untilOf(until, now)}` : text;
 }
 
-function retryingText({ reason = "", attempts, next_attempt_at }: Delivery, now: number): string {
+function retryingText(delivery: Delivery, now: number): string {
+  const { reason = "", next_attempt_at } = delivery;
   if (reason === "in_flight") return "Sent; no response yet";
   const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
   const when = at > now ? `in ${untilOf(at, now)}` : "due now";
   const hint = causeHint(reason);
-  return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
+  return `Attempt ${attemptsMade(delivery) + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
 }
 
 /** All attempts of a delivery, also those before it was sent again: the API counts anew from there. */
@@ -250,17 +251,20 @@ export function attemptsMade({ attempts, log = [] }: Pick<Delivery, "attempts" |
 function deliveredText(delivery: Delivery, acceptedAt: number): string {
   const { delivered_at } = delivery;
   const attempts = attemptsMade(delivery);
-  const text = attempts === 1 ? "Delivered at the first attempt" : `Delivered at attempt ${attempts}`;
+  const at = attempts === 1 ? "the first attempt" : `attempt ${attempts}`;
+  const text = attempts > delivery.attempts ? `Sent again, and delivered at ${at}` : `Delivered at ${at}`;
   if (delivered_at === undefined) return text;
   return `${text}, ${durationOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
 }
 
-function deadText({ reason = "", attempts }: Delivery): string {
-  const after = `after ${plural(attempts, "attempt")}`;
+function deadText(delivery: Delivery): string {
+  const { reason = "", attempts } = delivery;
+  const since = attemptsMade(delivery) > attempts ? " since it was sent again" : "";
+  const after = `after ${plural(attempts, "attempt")}${since}`;
   const texts: Readonly<Record<string, string>> = {
     permanent: `the receiver rejected it permanently ${after}`,
     gone: "the receiver answered 410 Gone",
-    exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
+    exhausted: attempts === 1 ? `the only attempt${since} failed` : `all ${attempts} attempts${since} failed`,
     expired: `it expired ${after}`,
     forbidden_target: "requests to its URL are not allowed",
     too_large: "it is too large for a message of the destination's queue",

@@ -221,6 +221,9 @@ describe("GET /v1/deliveries", () => {
 
   it.each([
     ["state=lost", "state", 'is "lost"', "one of queued, waiting"],
+    ["state=canceled", "state", 'is "canceled" (did you mean cancelled?)', "one of queued, waiting"],
+    ["order=evnt", "order", 'is "evnt" (did you mean event?)', "destination or event"],
+    ["reason=circiut_open", "reason", 'is "circiut_open" (did you mean circuit_open?)', "as in http_503"],
     ["limit=1000", "limit", 'is "1000"', "1 to 100"],
     ["cursor=!!!", "cursor", 'is "!!!"', "next_cursor"],
     [`cursor=${btoa("[1,2]")}`, "cursor", 'is "WzEsMl0="', "next_cursor"],

@@ -40,6 +40,10 @@ it.each<[Partial<Delivery>, string]>([
     "busy | Retrying | Attempt 4 in 1 min 5 s; the last one failed: HTTP 503",
   ],
   [
+    { state: "retrying", reason: "http_503", attempts: 1, log: [{}, {}, {}], next_attempt_at: inMs(65_000) },
+    "busy | Retrying | Attempt 4 in 1 min 5 s; the last one failed: HTTP 503",
+  ],
+  [
     { state: "retrying", reason: "timeout", attempts: 1, next_attempt_at: inMs(-500) },
     "busy | Retrying | Attempt 2 due now; the last one failed: timeout",
   ],
@@ -57,7 +61,7 @@ it.each<[Partial<Delivery>, string]>([
   ],
   [
     { state: "delivered", attempts: 1, log: [{}, {}, {}], delivered_at: inMs(-58_800) },
-    "good | Delivered | Delivered at attempt 3, 1 s after it was accepted",
+    "good | Delivered | Sent again, and delivered at attempt 3, 1 s after it was accepted",
   ],
   [
     { state: "delivered", attempts: 4, delivered_at: inMs(0) },
@@ -65,6 +69,18 @@ it.each<[Partial<Delivery>, string]>([
   ],
   [{ state: "dead", reason: "exhausted", attempts: 16 }, "bad | Dead | Given up: all 16 attempts failed"],
   [{ state: "dead", reason: "exhausted", attempts: 1 }, "bad | Dead | Given up: the only attempt failed"],
+  [
+    { state: "dead", reason: "exhausted", attempts: 1, log: [{}, {}] },
+    "bad | Dead | Given up: the only attempt since it was sent again failed",
+  ],
+  [
+    { state: "dead", reason: "exhausted", attempts: 3, log: [{}, {}, {}, {}] },
+    "bad | Dead | Given up: all 3 attempts since it was sent again failed",
+  ],
+  [
+    { state: "dead", reason: "expired", attempts: 0, log: [{}] },
+    "bad | Dead | Given up: it expired after 0 attempts since it was sent again",
+  ],
   [{ state: "dead", reason: "gone", attempts: 1 }, "bad | Dead | Given up: the receiver answered 410 Gone"],
   [{ state: "dead", reason: "expired", attempts: 1 }, "bad | Dead | Given up: it expired after 1 attempt"],
   [

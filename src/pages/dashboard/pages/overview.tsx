@@ -171,7 +171,8 @@ function headline(healths: readonly Health[], areMore: boolean): string {
 
 function backlogText(healths: readonly Health[]): string {
   const waiting = healths.reduce((sum, { depth }) => sum + depth.waiting, 0);
-  if (waiting === 0) return "The backlog is empty. New events are sent within seconds.";
+  const isSending = healths.every(({ status }) => status.until === undefined);
+  if (waiting === 0) return `The backlog is empty.${isSending ? " New events are sent within seconds." : ""}`;
   const prefix = healths.some(({ depth }) => depth.waiting >= COUNTED) ? "More than " : "";
   return `${prefix}${plural(waiting, "delivery is", "deliveries are")} waiting in the backlog. Waiting uses up no attempts.`;
 }

@@ -15,6 +15,7 @@ import { requestText } from "../../ui/exchange.ts";
 import { indented } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import { Ago, Copyable, Crumb, Press, Section, StateLabel } from "../../ui/parts.tsx";
+import { attemptsMade } from "../../ui/status-text.ts";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { useLook } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -92,7 +93,7 @@ const DeliveryView: FC<ViewProps> = (props) => {
       <Section id="attempts" title={t.delivery.attempts}>
         <AttemptTimeline
           timeline={timelineOf(delivery, event.acceptedAt, now, t.units)}
-          label={t.delivery.chart(f.count(delivery.attempts))}
+          label={t.delivery.chart(f.count(attemptsMade(delivery)))}
           titles={t.delivery.marks}
         />
         {delivery.log.length === 0 ? <p class="empty">{t.delivery.noAttempts}</p> : <Attempts {...props} />}
