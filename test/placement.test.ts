@@ -1,8 +1,8 @@
 /** Where the deployment's Durable Objects are: the local runtime has no jurisdictions, so these namespaces record. */
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { scheduleDrainAtGate } from "../src/gate/client.ts";
-import { standingAtGroup } from "../src/gate/group-client.ts";
+import { atGate } from "../src/gate/client.ts";
+import { atGroup } from "../src/gate/group-client.ts";
 import { servicesOf } from "../src/services.ts";
 
 /** A namespace whose objects do nothing, and what was asked of it. */
@@ -28,9 +28,9 @@ async function callGate(variables: object) {
   const services = servicesOf({ ...env, ...objects, ...variables } as unknown as Env, {
     waitUntil: () => {},
   });
-  await scheduleDrainAtGate(services, "dst_1");
+  await atGate(services, "dst_1", "scheduleDrain");
   services.intake?.get(services.intake.idFromName("0.0"));
-  await standingAtGroup(services, "shared");
+  await atGroup(services, "shared", "standing");
   return calls;
 }
 

@@ -14,7 +14,7 @@ import {
   tokenUnavailable,
   usableUntil,
 } from "../core/access-token.ts";
-import { accessTokenAtGate, keepAccessTokenAtGate } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { basic } from "../secrets/base64.ts";
 import { USER_AGENT } from "../secrets/deployment-marker.ts";
@@ -64,12 +64,12 @@ export async function accessTokenFor(services: Services, wanted: Wanted): Promis
     const token = await opened(services, destination, kept.sealed);
     if (token) return token;
   }
-  const found = await atGate(services, wanted, refused);
+  const found = await fromGate(services, wanted, refused);
   if (found.kind === "failed") return found;
   const token = await opened(services, destination, found.sealed);
   if (token) return token;
   // Sealed with a master key that has been removed since: as good as none.
-  const another = await atGate(services, wanted, found.sealed);
+  const another = await fromGate(services, wanted, found.sealed);
   if (another.kind === "failed") return another;
   const unreadable = tokenUnavailable("gave a token that cannot be opened");
   return (await opened(services, destination, another.sealed)) ?? { ...unreadable, until: services.now() };
@@ -87,10 +87,14 @@ async function opened(
   }
 }
 
-async function atGate(services: Services, wanted: Wanted, refused: string | undefined): Promise<TokenAtGate> {
+async function fromGate(
+  services: Services,
+  wanted: Wanted,
+  refused: string | undefined,
+): Promise<TokenAtGate> {
   const { destination, terms, force = false } = wanted;
   const request = { terms, force, ...(refused !== undefined && { refused }) };
-  const result = await accessTokenAtGate(services, destination, request);
+  const result = await atGate(services, destination, "accessToken", request);
   const found = result?.kind === "claimed" ? await fetchForAll(services, wanted, refused) : result;
   if (found?.kind === "token") remember(services, destination, { terms, ...found });
   // What this isolate remembers has been refused, or is about to expire.
@@ -123,13 +127,13 @@ async function fetchForAll(
     const { reason, fault } = outcome;
     log({ what: "token_failed", destination, reason, error: `The token endpoint ${fault}` });
     const handedIn = { ...outcome, ...(refused !== undefined && { refused }) };
-    return keepAccessTokenAtGate(services, destination, terms, handedIn);
+    return atGate(services, destination, "keepAccessToken", terms, handedIn);
   }
   const { token, lifetimeMs } = outcome;
   const until = usableUntil(lifetimeMs, now());
   const sealed = await vault.seal(destination, token, "token");
   log({ what: "token_fetched", destination, until });
-  const kept = await keepAccessTokenAtGate(services, destination, terms, {
+  const kept = await atGate(services, destination, "keepAccessToken", terms, {
     kind: "token",
     sealed,
     usableUntil: until,

@@ -10,7 +10,7 @@
  * retries by then, or finds them after the grace period.
  */
 
-import { scheduleDrainAtGate } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import {
@@ -37,7 +37,7 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   await report(services, [...dead, ...waiting]);
   reportDead(services, deadAmong(dead));
   for (const id of new Set(untried.map(({ destination }) => destination.id)))
-    services.background(scheduleDrainAtGate(services, id));
+    services.background(atGate(services, id, "scheduleDrain"));
   const retries = tried.map((delivery) => ({ delivery, retryAt: delivery.row?.nextAttemptAt ?? now }));
   await sendAlone(services, openDeliveriesOf(retries));
   for (const message of messages) await ackOrRetry(services, message);

@@ -18,7 +18,7 @@ import { mayBeginSteps, mostOfStep } from "../core/drain-queries.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { DRAIN_BUDGET_MS, DRAIN_STEP_MS, drainPatienceMs } from "../core/lease-runner.ts";
-import { reportEmptyDrain } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { allOf, sumOver } from "../store/databases.ts";
@@ -216,7 +216,7 @@ async function beginStep(
   // Perhaps only its own deliveries wait: the drain reads again when they have ended.
   if (others.length === 0 && former) return nothing("more");
   if (others.length === 0) {
-    await reportEmptyDrain(services, id, lookedAt);
+    await atGate(services, id, "reportEmptyDrain", lookedAt);
     return nothing("empty");
   }
   if (!destination || isDestinationOver(destination, lookedAt)) {
@@ -227,7 +227,7 @@ async function beginStep(
   const ready = await withoutFaulty(context, destination, others);
   if (ready.length === 0) {
     // A version that makes requests of them wakes the gate up.
-    await reportEmptyDrain(services, id, lookedAt);
+    await atGate(services, id, "reportEmptyDrain", lookedAt);
     return nothing("empty");
   }
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);

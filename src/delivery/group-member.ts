@@ -11,8 +11,8 @@ import type { GroupReport } from "../core/group/report.ts";
 import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
 import { holdUntil } from "../core/retry/transition.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
-import { admitAtGate, destinationStateAtGate, settleAtGate } from "../gate/client.ts";
-import { blockAtGroup, reportToGroup, standingAtGroup } from "../gate/group-client.ts";
+import { admitAtGate, atGate, settleAtGate } from "../gate/client.ts";
+import { atGroup } from "../gate/group-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
@@ -62,7 +62,7 @@ export async function admitMember(
 async function blockFor(services: Services, member: Member, needs: BlockNeeds) {
   const { slots, sends, leaseMs, ends, succeeded } = needs;
   const request = { slots, sends, leaseMs, report: reportOf(member, { ends, succeeded }) };
-  return blockAtGroup(services, member.group, request, await settingsOf(services, member.group));
+  return atGroup(services, member.group, "deal", request, await settingsOf(services, member.group));
 }
 
 function reportOf({ destination, group }: Member, part: Partial<GroupReport>): GroupReport {
@@ -76,7 +76,7 @@ async function report(services: Services, member: Member, part: Partial<GroupRep
   const { group } = member;
   try {
     const settings = await settingsOf(services, group);
-    return (await reportToGroup(services, group, reportOf(member, part), settings)) ?? false;
+    return (await atGroup(services, group, "report", reportOf(member, part), settings)) ?? false;
   } catch (error) {
     services.log({ what: "group_unreachable", group, error: faultOf(error) });
     return false;
@@ -147,8 +147,8 @@ export async function learnedMemberState(
   { destination, group }: Member,
 ): Promise<DestinationState | undefined> {
   const [state, standing] = await Promise.all([
-    destinationStateAtGate(services, destination.id),
-    standingAtGroup(services, group),
+    atGate(services, destination.id, "destinationState"),
+    atGroup(services, group, "standing"),
   ]);
   if (!state || !standing) return state;
   const { heldUntil, openUntil, trips } = standing;

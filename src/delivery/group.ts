@@ -7,7 +7,7 @@ import type { DestinationState } from "../core/destination-state.ts";
 import { BY_HOST, GROUP_NAME, groupOfHost } from "../core/group/name.ts";
 import { healthOfExchange } from "../core/retry/classify.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
-import { admitAtGate, destinationStateAtGate, settleAtGate } from "../gate/client.ts";
+import { admitAtGate, atGate, settleAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import type { Ended, LeaseAttempts, Member } from "./group-member.ts";
@@ -109,5 +109,5 @@ export async function learnedState(
 ): Promise<DestinationState | undefined> {
   const member = await knownMemberOf(services, destination);
   if (member) return (await loadMember()).learnedMemberState(services, member);
-  return destinationStateAtGate(services, destination.id);
+  return atGate(services, destination.id, "destinationState");
 }

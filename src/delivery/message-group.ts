@@ -18,7 +18,7 @@ import {
   runsInclude,
   runsOf,
 } from "../core/bundle.ts";
-import { scheduleDrainAtGate } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
@@ -256,7 +256,7 @@ export async function attemptWaiting(services: Services, keys: readonly Delivery
   } catch (error) {
     services.log({ what: "waiting_not_enqueued", deliveries: keys.length, error: faultOf(error) });
     const destinations = new Set(keys.map(({ destinationId }) => destinationId));
-    await Promise.all([...destinations].map((id) => scheduleDrainAtGate(services, id)));
+    await Promise.all([...destinations].map((id) => atGate(services, id, "scheduleDrain")));
   }
 }
 

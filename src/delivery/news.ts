@@ -3,7 +3,7 @@
  * dead without an attempt. `services.notify` publishes them.
  */
 import type { DisableReason } from "../core/reasons.ts";
-import { reportTransformFaults, reportUnattemptedDead } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
@@ -102,7 +102,7 @@ export async function countDead(
   destination: Pick<Destination, "id" | "tenant">,
   deliveries: number,
 ): Promise<void> {
-  if (await reportUnattemptedDead(services, destination.id, deliveries))
+  if (await atGate(services, destination.id, "countDead", deliveries))
     await services.notify(services, { digestsDue: [destination] });
 }
 
@@ -113,7 +113,7 @@ export async function countTransformFaults(
   version: number,
   deliveries: number,
 ): Promise<void> {
-  if (!(await reportTransformFaults(services, destination.id, version, deliveries))) return;
+  if (!(await atGate(services, destination.id, "countTransformFaults", version, deliveries))) return;
   const changes = await disable(services, destination.id, "transform_failing");
   if (changes.length > 0) await services.notify(services, { changes, alerts: [], digestsDue: [] });
 }

@@ -197,7 +197,7 @@ export class DestinationGate extends DurableObject<Env> {
    * A request that waits for the inbox holds a socket. The object may hibernate meanwhile, so that waiting is not billed; a call
    * that the object does not answer would keep it in memory.
    */
-  override fetch(): Response {
+  override fetch(_request: Request): Response {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     return new Response(null, { status: 101, webSocket: client });

@@ -2,7 +2,6 @@
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import type { Services } from "../services.ts";
 import { callObject } from "./client.ts";
-import type { TenantFunctions } from "./functions-object.ts";
 
 type FunctionServices = Pick<Services, "functions" | "gateLocation" | "log" | "sleep" | "now" | "random">;
 
@@ -23,7 +22,6 @@ export async function runFunction(
     name: call.tenant,
     failed: { what: "functions_unreachable", tenant: call.tenant },
   };
-  const run = async (object: DurableObjectStub<TenantFunctions>) => object.run(call);
-  const answers = await callObject(services, called, run, { times: "once", timeoutMs: TIMEOUT_MS });
+  const answers = await callObject(services, called, "run", [call], { once: true, timeoutMs: TIMEOUT_MS });
   return answers?.length === Math.max(1, call.events.length) ? answers : none("could not be run");
 }

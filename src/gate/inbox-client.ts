@@ -1,32 +1,6 @@
 /** Calls to the inbox of a polled destination, which its gate keeps. Undefined where the gate cannot be reached. */
-import type { Services } from "../services.ts";
-import { callObject } from "./client.ts";
+import { type AnswerOf, type ArgsOf, callObject, type GateServices, type MethodOf } from "./client.ts";
 import type { DestinationGate } from "./durable-object.ts";
-import type { CommittedPage, PageCommit } from "./inbox.ts";
-
-type InboxServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep" | "now" | "random">;
-
-/** Throws when the gate cannot be reached: the event is not in the inbox then, or may be. */
-export async function placeInInbox(
-  services: InboxServices,
-  destination: string,
-  event: number,
-  keptSince: number,
-): Promise<void> {
-  const placed = await atInbox(services, destination, async (gate) => {
-    await gate.placeInInbox(event, keptSince);
-    return true;
-  });
-  if (!placed) throw new Error("The inbox cannot be reached");
-}
-
-export function commitPage(
-  services: InboxServices,
-  destination: string,
-  commit: PageCommit,
-): Promise<CommittedPage | undefined> {
-  return atInbox(services, destination, async (gate) => gate.commitPage(commit));
-}
 
 /** A request's ear at an inbox. */
 type InboxEar = Readonly<{
@@ -37,13 +11,11 @@ type InboxEar = Readonly<{
 
 /** Listens at the inbox: listen, then read, then wait, so that nothing is missed. Undefined when it cannot be reached. */
 export async function listenAtInbox(
-  services: InboxServices,
+  services: GateServices,
   destination: string,
 ): Promise<InboxEar | undefined> {
-  const answer = await atInbox(services, destination, (gate) =>
-    gate.fetch("https://gate/inbox", { headers: { upgrade: "websocket" } }),
-  );
-  const socket = answer?.webSocket;
+  const request = new Request("https://gate/inbox", { headers: { upgrade: "websocket" } });
+  const socket = (await atInbox(services, destination, "fetch", request))?.webSocket;
   if (!socket) return undefined;
   let arrived = Promise.withResolvers<void>();
   // An object that was replaced closes its sockets: then there may be news, too.
@@ -63,11 +35,12 @@ export async function listenAtInbox(
 }
 
 /** Calls a method of the inbox. A page whose answer is lost is handed out again when its visibility expires. */
-export function atInbox<T>(
-  services: InboxServices,
+export function atInbox<M extends MethodOf<DestinationGate>>(
+  services: GateServices,
   destination: string,
-  method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
-): Promise<T | undefined> {
+  method: M,
+  ...args: ArgsOf<DestinationGate, M>
+): Promise<AnswerOf<DestinationGate, M> | undefined> {
   const failed = { what: "inbox_unreachable", destination };
-  return callObject(services, { objects: services.gates, name: destination, failed }, method);
+  return callObject(services, { objects: services.gates, name: destination, failed }, method, args);
 }

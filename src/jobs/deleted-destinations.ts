@@ -3,7 +3,7 @@
  * stays as a tombstone as long as one of its deliveries does. Then its gate's state is removed, and then its row.
  */
 import { CONNECTIONS } from "../core/lease.ts";
-import { forgetGate, recheckAtGate } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -99,7 +99,7 @@ async function cancelUnheld(
   events: readonly number[],
 ): Promise<number> {
   if (events.length === 0) return 0;
-  const held = await recheckAtGate(services, destination, events);
+  const held = await atGate(services, destination, "recheck", events);
   if (held === undefined) throw new Error("The destination's gate cannot be reached");
   const cancelled = await cancelRetrying(
     db,
@@ -107,7 +107,7 @@ async function cancelUnheld(
     events.filter((event) => !held.includes(event)),
     services.now(),
   );
-  await recheckAtGate(services, destination, events);
+  await atGate(services, destination, "recheck", events);
   return cancelled;
 }
 
@@ -178,7 +178,7 @@ async function removeBare(services: Services, destinations: readonly string[]): 
   for (let i = 0; i < bare.length; i += GATES)
     await Promise.all(
       bare.slice(i, i + GATES).map(async (id) => {
-        if (await forgetGate(services, id)) forgotten.push(id);
+        if (await atGate(services, id, "forget")) forgotten.push(id);
       }),
     );
   await removeTombstones(services.db, forgotten);

@@ -11,7 +11,7 @@ import type { DeliveryKey } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
 import { countDead } from "../delivery/news.ts";
-import { scheduleDrainAtGate } from "../gate/client.ts";
+import { atGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -194,7 +194,7 @@ async function scheduleEach(
   const looked = await atGates(destinations, hasTime, async ({ id, paused, deleted }) => {
     if (paused || deleted) return;
     scheduled += 1;
-    await scheduleDrainAtGate(services, id);
+    await atGate(services, id, "scheduleDrain");
   });
   const deleted = destinations.slice(0, looked).filter((one) => one.deleted);
   await drainToCancel(

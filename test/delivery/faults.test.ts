@@ -1,11 +1,6 @@
 /** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
-import {
-  claimTestAtGate,
-  reportEmptyDrain,
-  reportUnattemptedDead,
-  resumeAtGate,
-} from "../../src/gate/client.ts";
+import { atGate } from "../../src/gate/client.ts";
 import { accept } from "../support/accept.ts";
 import {
   FIRST_EVENT,
@@ -121,10 +116,10 @@ describe("a gate that cannot be reached", () => {
       if (["countDead", "claimTest", "resume", "reportEmptyDrain"].includes(method)) throw lost;
     });
     const { services } = world;
-    expect(await reportUnattemptedDead(services, destination, 3)).toBe(false);
-    expect(await claimTestAtGate(services, destination)).toBeUndefined();
-    await resumeAtGate(services, destination);
-    await reportEmptyDrain(services, destination, START);
+    expect(await atGate(services, destination, "countDead", 3)).toBeUndefined();
+    expect(await atGate(services, destination, "claimTest")).toBeUndefined();
+    await atGate(services, destination, "resume");
+    await atGate(services, destination, "reportEmptyDrain", START);
     expect(world.gates.called()).toEqual(["countDead", "claimTest", "resume", "reportEmptyDrain"]);
   });
 

@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { replaying } from "../../src/features/replays/job.ts";
-import { resumeAtGate } from "../../src/gate/client.ts";
+import { atGate } from "../../src/gate/client.ts";
 import { newReplayId } from "../../src/ids.ts";
 import { behindPage, cancelBehind, cancelDeliveries } from "../../src/store/cancellations.ts";
 import { skipHeld } from "../../src/store/lines.ts";
@@ -221,7 +221,7 @@ async function replay(
 
 async function resume({ runtime }: Run, id: string): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", id);
-  await runtime.invoke("resume", (services) => resumeAtGate(services, id));
+  await runtime.invoke("resume", (services) => atGate(services, id, "resume"));
 }
 
 /** What was sent of each line from a request on, in order of its first success there, of deliveries that are meant. */

@@ -3,7 +3,7 @@ import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { replaying } from "../../src/features/replays/job.ts";
-import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
+import { atGate } from "../../src/gate/client.ts";
 import { changeReplay, replayUnderWay } from "../../src/store/replays.ts";
 import { compare, GIVE_UP_MS, type Model } from "./delivery-model.ts";
 import { type FaultyRuntime, nth } from "./faulty-runtime.ts";
@@ -170,7 +170,7 @@ export async function resume(
   { paused }: Model,
 ): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", destination);
-  await runtime.invoke("resume", (services) => resumeAtGate(services, destination));
+  await runtime.invoke("resume", (services) => atGate(services, destination, "resume"));
   requestLog.forgetHoldOf(destination);
   paused.delete(destination);
 }
@@ -182,7 +182,7 @@ async function sendAgain({ runtime, world }: Real, { retried }: Model): Promise<
     retried.add(keyOf(row));
     await runtime.invoke("retry", async (services) => {
       await requeueOne(services, row, giveUpAt).catch(() => {});
-      await scheduleDrainAtGate(services, row.destinationId);
+      await atGate(services, row.destinationId, "scheduleDrain");
     });
   }
 }

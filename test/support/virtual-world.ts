@@ -25,7 +25,7 @@ import type { Ending, Travel } from "../../bench/storm/breakwater/queue.ts";
 import { createEngine, type Engine } from "../../bench/storm/engine.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
-import { resumeAtGate } from "../../src/gate/client.ts";
+import { atGate } from "../../src/gate/client.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
@@ -238,7 +238,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     pause: (id) => edit(id, { status: "paused" }),
     resume: (id) => {
       edit(id, { status: "active", statusReason: null });
-      return invoke("resume", (services) => resumeAtGate(services, id));
+      return invoke("resume", (services) => atGate(services, id, "resume"));
     },
     edit,
     rows: (id) => rowsOf(platform.databases, id),

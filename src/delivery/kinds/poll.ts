@@ -4,7 +4,7 @@
  * inbox's log of late events.
  */
 import { POLLED_TARGET } from "../../core/inbox.ts";
-import { placeInInbox } from "../../gate/inbox-client.ts";
+import { atInbox } from "../../gate/inbox-client.ts";
 import { eventNumber } from "../../ids.ts";
 import { ExchangeFailure } from "../http.ts";
 import { type Kind, malformed, noObstacle, type PreparedSend, unlessAborted } from "./kind.ts";
@@ -24,7 +24,8 @@ export const poll = {
         // Nothing else is stored, so nothing else can be fetched.
         if (event === undefined) throw new ExchangeFailure("network", "An inbox takes stored events only");
         const keptSince = services.now() - services.config.retentionMs;
-        await unlessAborted(placeInInbox(services, id, event, keptSince), signal);
+        const placed = atInbox(services, id, "placeInInbox", event, keptSince);
+        if (!(await unlessAborted(placed, signal))) throw new Error("The inbox cannot be reached");
         return new Response(null, { status: 202 });
       },
     };

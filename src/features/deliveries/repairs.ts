@@ -11,7 +11,7 @@ import type { Refusal } from "../../core/reasons.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { attemptWaiting } from "../../delivery/message-group.ts";
-import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -276,8 +276,8 @@ async function triedAt(
   const none = group.filter((one) => !open.includes(one)).map(() => NOT_OPEN);
   if (open.length === 0 || !destination || destination.deletedAt !== null)
     return [...none, ...open.map(() => NOT_OPEN)];
-  const view = await viewGate(services, destinationId, gateSettingsOf(destination));
-  const inFlight = view && (await recheckAtGate(services, destinationId, eventsOf(open)));
+  const view = await atGate(services, destinationId, "view", gateSettingsOf(destination));
+  const inFlight = view && (await atGate(services, destinationId, "recheck", eventsOf(open)));
   if (inFlight === undefined) return [...none, ...open.map(() => GATE_UNREACHABLE)];
   const refusal = view?.refusal;
   if (refusal) return [...none, ...open.map(() => refusedAtGate(refusal, services.now()))];
@@ -336,7 +336,7 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
   const byDestination = [...Map.groupBy(open, ({ destinationId }) => destinationId)];
   await Promise.all(
     byDestination.map(async ([destination, group]) => {
-      const inFlight = await recheckAtGate(services, destination, eventsOf(group));
+      const inFlight = await atGate(services, destination, "recheck", eventsOf(group));
       for (const one of group) {
         if (inFlight === undefined) results.set(one, GATE_UNREACHABLE);
         else if (inFlight.includes(one.eventId)) results.set(one, IN_FLIGHT);
@@ -349,12 +349,12 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
   const rows = await cancelDeliveries(services, ending, services.now());
   const after = byId(rows);
   const byGate = Map.groupBy(rows, ({ destinationId }) => destinationId);
-  await Promise.all([...byGate].map(([id, group]) => recheckAtGate(services, id, eventsOf(group))));
+  await Promise.all([...byGate].map(([id, group]) => atGate(services, id, "recheck", eventsOf(group))));
   const ordered = open
     .filter(({ destination }) => destination?.ordering)
     .map(({ destinationId }) => destinationId);
   // The next of their keys waits then.
-  for (const id of new Set(ordered)) services.background(scheduleDrainAtGate(services, id));
+  for (const id of new Set(ordered)) services.background(atGate(services, id, "scheduleDrain"));
   return all.map((one): Cancelled => {
     const before = results.get(one);
     if (before !== undefined) return before;
@@ -434,13 +434,13 @@ async function cancelPart(
     const isEndOfLines = next[2] !== undefined && page.next[2] === undefined;
     if (page.events.length > 0 || !isEndOfLines) pages += 1;
     if (page.events.length > 0) {
-      const inFlight = await recheckAtGate(services, destination, page.events);
+      const inFlight = await atGate(services, destination, "recheck", page.events);
       if (inFlight === undefined) return cancelled > 0 ? { cancelled, in_flight, next } : undefined;
       const busy = new Set(inFlight);
       const open = page.events.filter((one) => !busy.has(one));
       cancelled += await page.cancel(db, destination, open, services.now());
       in_flight += busy.size;
-      await recheckAtGate(services, destination, open);
+      await atGate(services, destination, "recheck", open);
     }
     next = page.next[0] < all.length ? page.next : undefined;
   }

@@ -11,7 +11,7 @@ import { ageLimitOf } from "../../core/retry/policy.ts";
 import { faultText } from "../../core/transform/result.ts";
 import { groupOf, sharedHostsOf } from "../../delivery/group.ts";
 import { faultFor } from "../../delivery/transform.ts";
-import { refusalAtGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
@@ -56,8 +56,8 @@ export async function shownDeliveries(
   const refusals = new Map(
     await Promise.all(
       destinations.map(async (row: Destination) => {
-        const refusal = await refusalAtGate(services, row.id, gateSettingsOf(row));
-        return [row.id, refusal] as const;
+        const refusal = await atGate(services, row.id, "refusal", gateSettingsOf(row));
+        return [row.id, refusal ?? undefined] as const;
       }),
     ),
   );

@@ -14,7 +14,7 @@ import {
 import { conflict, invalidFields, missing, ok, unavailable } from "../../core/result.ts";
 import { zodFieldsOf } from "../../core/zod-of.ts";
 import { runCertification } from "../../delivery/certification.ts";
-import { claimTestAtGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { changeDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { strict } from "../parameters.ts";
@@ -39,7 +39,7 @@ export const certifyDestination = service(
       ]);
     const found = await visibleDestination(services, principal, id);
     if (found.kind !== "ok") return found;
-    const until = await claimTestAtGate(services, id, true);
+    const until = await atGate(services, id, "claimTest", true);
     if (until === undefined) return unavailable(GATE_UNREACHABLE);
     if (until !== null) return tooSoon(until - services.now());
     const { url } = found.value;

@@ -4,7 +4,7 @@ import { type HistoryKind, withPause } from "../../core/gate-state.ts";
 import type { GateView } from "../../core/gate-view.ts";
 import { type PauseReason, pauseReasons, refusalReasons } from "../../core/reasons.ts";
 import { ok, unavailable } from "../../core/result.ts";
-import { clearHoldAtGate, viewGate } from "../../gate/client.ts";
+import { atGate, clearHoldAtGate } from "../../gate/client.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, gateSettingsOf, limitsOf, pauseOf, statusOf } from "../../store/destination.ts";
 import { waitingByReason } from "../../store/waiting.ts";
@@ -98,7 +98,7 @@ export const clearHold = service(
 
 async function healthAt(services: Services, row: Destination) {
   const [view, waiting] = await Promise.all([
-    viewGate(services, row.id, gateSettingsOf(row)),
+    atGate(services, row.id, "view", gateSettingsOf(row)),
     waitingByReason(services, row.id, MAX_COUNTED),
   ]);
   return view ? ok(healthView(row, view, waiting)) : unavailable(GATE_UNREACHABLE);

@@ -24,7 +24,7 @@ import { formsOf } from "../../core/signature-forms.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
-import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
@@ -258,11 +258,11 @@ export const resumeDestination = service(
     const resumed = await setDestinationStatus(services.db, id, ACTIVE, principal.tenant, now);
     if (resumed === undefined) {
       // Only the end of a pause starts again from one attempt: a repeat must not throttle a healthy destination.
-      services.background(scheduleDrainAtGate(services, id));
+      services.background(atGate(services, id, "scheduleDrain"));
       return visibleDestination(services, principal, id);
     }
     services.background(publishStatusChangeOf(services, id, now));
-    services.background(resumeAtGate(services, id, pauseOf(before.value)));
+    services.background(atGate(services, id, "resume", pauseOf(before.value)));
     changed("destination.resumed", resumed);
     return ok(resumed);
   },
@@ -282,7 +282,7 @@ export const testDestination = service(
       const [fault, expected] = [`is ${type}, which has no example`, "a type of the catalogue that has one"];
       return invalidFields([{ field: "type", fault, expected }]);
     }
-    const until = await claimTestAtGate(services, id);
+    const until = await atGate(services, id, "claimTest");
     if (until === undefined) return unavailable(GATE_UNREACHABLE);
     if (until !== null) return tooSoon(until - services.now());
     const result = await sendTestEvent(services, found.value, content);
@@ -484,9 +484,9 @@ async function editStored<R = never>(
     }
     // What waits because of the former version may be sent now.
     if (row.transform?.version !== stored.transform?.version)
-      services.background(scheduleDrainAtGate(services, id));
+      services.background(atGate(services, id, "scheduleDrain"));
     // A hold, an open circuit and a narrow window are about the old target's receiver.
-    if (row.url !== stored.url) services.background(resumeAtGate(services, id));
+    if (row.url !== stored.url) services.background(atGate(services, id, "resume"));
     return ok({ stored, row });
   }
   return conflict("The destination is being changed by other requests at the same time");

@@ -4,7 +4,7 @@
  */
 import { GROUP_ID } from "../../core/group/name.ts";
 import { invalidFields, missing, ok, unavailable } from "../../core/result.ts";
-import { resetGroup, viewGroup } from "../../gate/group-client.ts";
+import { atGroup } from "../../gate/group-client.ts";
 import type { Services } from "../../services.ts";
 import { breakerOf } from "../../store/destination.ts";
 import { findGroup, type Group, groupLimitsOf, groupSettingsOf } from "../../store/group.ts";
@@ -86,7 +86,7 @@ export const restartGroup = service(
   async ({ services, changed }, name: string) => {
     if (!GROUP_ID.test(name)) return missing("group", name);
     const row = await findGroup(services.db, name);
-    if (!(await resetGroup(services, name, groupSettingsOf(row))))
+    if (!(await atGroup(services, name, "reset", groupSettingsOf(row))))
       return unavailable("The group cannot be reached at the moment");
     changed("group.reset", { id: name, tenant: null });
     return ok(await withState(services, name, row));
@@ -104,7 +104,7 @@ function groupView(name: string, row: Group | undefined): GroupJson {
 }
 
 async function withState(services: Services, name: string, row: Group | undefined): Promise<GroupStateJson> {
-  const view = await viewGroup(services, name, groupSettingsOf(row));
+  const view = await atGroup(services, name, "view", groupSettingsOf(row));
   const state = view && {
     circuit: view.circuit,
     circuit_until: isoTime(view.circuitUntil),

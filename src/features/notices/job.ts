@@ -8,7 +8,7 @@
 
 import { type EndpointNow, noticePauseMs, noticeStep } from "../../core/notices.ts";
 import { HOUR_MS, MINUTE_MS } from "../../core/rollups.ts";
-import { viewGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { queuedJob } from "../../jobs/runner.ts";
 import { faultOf } from "../../log.ts";
 import type { DestinationResult, Services } from "../../services.ts";
@@ -91,7 +91,7 @@ async function endpointNow(services: Services, row: Destination): Promise<Endpoi
     const { statusReason: reason } = row;
     return reason === null || reason === "manual" ? { kind: "paused" } : { kind: "disabled", reason };
   }
-  const view = await viewGate(services, row.id, gateSettingsOf(row));
+  const view = await atGate(services, row.id, "view", gateSettingsOf(row));
   return view && { kind: view.circuit === "closed" ? "taking" : "open" };
 }
 

@@ -2,7 +2,7 @@
 import { changesBetween } from "../../core/audit.ts";
 import type { NoticeChannel } from "../../core/notices.ts";
 import { conflict, type FieldError, invalidFields, missing, ok, unavailable } from "../../core/result.ts";
-import { claimTestAtGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { changeDestination, type DestinationChange } from "../../store/destinations.ts";
@@ -87,7 +87,7 @@ export const testNoticeChannel = service(
     if (found.kind !== "ok") return found;
     const channel = noticeChannelOf(found.value);
     if (channel === undefined) return missing("notice channel of", id);
-    const until = await claimTestAtGate(services, id);
+    const until = await atGate(services, id, "claimTest");
     if (until === undefined) return unavailable(GATE_UNREACHABLE);
     if (until !== null) return tooSoon(until - services.now());
     const notice = {

@@ -44,7 +44,7 @@ async function publishLags(services: Services, destination: string, steps: reado
       is: is(step),
       since: step.since,
     }));
-    return atInbox(services, destination, (gate) => gate.noteLags(changes).then(() => true));
+    return atInbox(services, destination, "noteLags", changes);
   };
   if (!(await note(({ isEnd }) => (isEnd ? "published" : "begun")))) return;
   for (const { lag, isEnd } of steps) {

@@ -8,7 +8,7 @@
 import { linkHostOf } from "../../config.ts";
 import { DIGEST_MS, isStalled } from "../../core/alerts.ts";
 import { OPERATOR } from "../../core/principal.ts";
-import { digestAtGate, markDigestSent } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { acceptOperational } from "../../ingest/accept.ts";
 import { postedEvent } from "../../ingest/bundle.ts";
 import { faultOf } from "../../log.ts";
@@ -160,13 +160,13 @@ async function scheduleDigest(services: Services, destination: string): Promise<
 
 /** Publishes the destination's dead-letter digest. Safe to repeat. */
 export async function publishDigest(services: Services, id: string): Promise<void> {
-  const digest = await digestAtGate(services, id);
+  const digest = await atGate(services, id, "deadLetterDigest");
   if (!digest || digest.dead === 0) return;
   const destination = await findDestination(services.db, id, undefined);
   if (destination) await noteDead(services, destination);
   if (destination && raisesNotifications(destination))
     await publish(services, [deadEvent(destination, digest, services.now())]);
-  if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);
+  if (await atGate(services, id, "markDigestSent", digest)) await scheduleDigest(services, id);
 }
 
 /** For the cron: publishes a stall of the sweep. `/v1/health` notices one too, in case the cron does not run. */

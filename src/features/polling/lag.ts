@@ -28,9 +28,7 @@ export async function lagsOf(
   const open = destinations.filter(isPolled).values();
   const lane = async () => {
     for (const destination of open)
-      for (const consumer of (await atInbox(services, destination.id, async (gate) =>
-        gate.inboxConsumers(),
-      )) ?? [])
+      for (const consumer of (await atInbox(services, destination.id, "inboxConsumers")) ?? [])
         found.push({ destination, consumer });
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));

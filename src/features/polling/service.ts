@@ -25,7 +25,7 @@ import { queueMessageOf } from "../../delivery/kinds/queue.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import { payloadOf } from "../../delivery/payload.ts";
 import type { InboxPage } from "../../gate/inbox.ts";
-import { atInbox, commitPage, listenAtInbox } from "../../gate/inbox-client.ts";
+import { atInbox, listenAtInbox } from "../../gate/inbox-client.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -100,7 +100,7 @@ export const pollInLoop = service(
     const iterator = given === undefined ? { consumer, page: 0 } : iteratorIn(given);
     if (iterator?.consumer !== consumer) return unknownIterator(given ?? "", consumer);
     if (iterator.page > 0) {
-      const committed = await commitPage(services, id, { ...iterator, returned: [] });
+      const committed = await atInbox(services, id, "commitPage", { ...iterator, returned: [] });
       if (committed === undefined) return unavailable(UNREACHABLE);
       if (committed.kind === "unknown_page") return unknownIterator(given ?? "", consumer);
     }
@@ -114,7 +114,7 @@ export const pollInLoop = service(
         : [{ event: event.id, afterMs: fault === TOO_MUCH ? 0 : UNCONVERTED_AGAIN_MS }],
     );
     if (returned.length > 0) {
-      const left = await commitPage(services, id, { consumer, page, acknowledged: [], returned });
+      const left = await atInbox(services, id, "commitPage", { consumer, page, acknowledged: [], returned });
       if (left === undefined) return unavailable(UNREACHABLE);
       if (left.kind === "full") return tooMany(MANY_RETURNED);
     }
@@ -137,9 +137,7 @@ export const readFromPosition = service(
       return invalidFields([{ field: "iterator", fault, expected: "the iterator of a page" }]);
     }
     const isSince = iterator === undefined && after !== undefined;
-    const late = await atInbox(services, id, async (gate) =>
-      gate.lateInInbox(start.late, isSince ? after : 0, limit),
-    );
+    const late = await atInbox(services, id, "lateInInbox", start.late, isSince ? after : 0, limit);
     if (late === undefined) return unavailable(UNREACHABLE);
     const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
     const read = await readInbox(services, id, { start: from, late, limit }, services.now());
@@ -159,7 +157,7 @@ export const commitPoll = service(
     if (iterator === undefined || iterator.consumer !== consumer)
       return unknownIterator(input.iterator, consumer);
     if (iterator.page === 0) return ok(undefined);
-    const committed = await commitPage(services, id, {
+    const committed = await atInbox(services, id, "commitPage", {
       consumer,
       page: iterator.page,
       acknowledged: input.acknowledge,
@@ -186,7 +184,7 @@ export const seekPoll = service(
     const found = await polledDestination(services, principal, id);
     if (found.kind !== "ok") return found;
     const next = since === null ? [] : await nextSince(services, since);
-    const done = await atInbox(services, id, async (gate) => gate.seekInInbox(consumer, next, since ?? 0));
+    const done = await atInbox(services, id, "seekInInbox", consumer, next, since ?? 0);
     if (done === undefined) return unavailable(UNREACHABLE);
     return done ? ok(undefined) : tooMany(MANY_CONSUMERS);
   },
@@ -198,7 +196,7 @@ export const getConsumers = service(
   async ({ services, principal }, id: string) => {
     const found = await polledDestination(services, principal, id);
     if (found.kind !== "ok") return found;
-    const consumers = await atInbox(services, id, async (gate) => gate.inboxConsumers());
+    const consumers = await atInbox(services, id, "inboxConsumers");
     if (consumers === undefined) return unavailable(UNREACHABLE);
     const positions = consumers.map(({ position }) => position);
     const [behind, oldest] = await Promise.all([
@@ -284,9 +282,7 @@ async function nextPage(
 ): Promise<NextPage | Refused<"too_many" | "unavailable">> {
   const visibleMs = visibility_s * 1000;
   for (let round = 1; round <= ROUNDS; round++) {
-    const next = await atInbox(services, id, async (gate) =>
-      gate.nextInInbox({ consumer, limit, visibleMs, isAlone }),
-    );
+    const next = await atInbox(services, id, "nextInInbox", { consumer, limit, visibleMs, isAlone });
     if (next === undefined) return unavailable(UNREACHABLE);
     if (next.kind === "full") return tooMany(next.of === "pages" ? MANY_PAGES : MANY_CONSUMERS);
     if (next.kind === "page") {
@@ -295,7 +291,7 @@ async function nextPage(
       if (deliveries.length > 0)
         return { page: next.page, deliveries, isLast: false, hasMoved: false, againAt: null };
       // Everything in it is gone by now.
-      await commitPage(services, id, { consumer, page: next.page, returned: [] });
+      await atInbox(services, id, "commitPage", { consumer, page: next.page, returned: [] });
       continue;
     }
     const { start, late, againAt } = next;
@@ -303,7 +299,7 @@ async function nextPage(
     logDamaged(services, id, read);
     const { deliveries, end, isLast } = read;
     const claim = { consumer, start, end, count: deliveries.length, visibleMs };
-    const page = await atInbox(services, id, async (gate) => gate.claimPage(claim));
+    const page = await atInbox(services, id, "claimPage", claim);
     if (page === undefined) return unavailable(UNREACHABLE);
     const hasMoved = deliveries.length === 0 && !isLast && !isSamePosition(start, end);
     if (page !== null && !(hasMoved && round < ROUNDS))

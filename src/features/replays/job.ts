@@ -9,7 +9,7 @@ import type { ReplayReason } from "../../core/reasons.ts";
 import type { Kept } from "../../core/retention.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { recentAttempts } from "../../core/rollups.ts";
-import { scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { endReplaysOfDeleted } from "../../jobs/deleted-destinations.ts";
 import { queuedJob } from "../../jobs/runner.ts";
 import type { Services } from "../../services.ts";
@@ -76,7 +76,7 @@ async function observedHealth(
   destination: Destination,
 ): Promise<ReplayHealth> {
   const [view, waiting] = await Promise.all([
-    viewGate(services, destination.id, gateSettingsOf(destination)),
+    atGate(services, destination.id, "view", gateSettingsOf(destination)),
     countWaiting(services, destination.id, COUNTED),
   ]);
   const blocked = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
@@ -113,7 +113,7 @@ async function makeStep(
   const isDone =
     (await isClaimed(services, part, job)) &&
     (await advanceReplay(part.db, part.replay, next, after, giveUpAt, now()));
-  if (isDone && events.length > 0) await scheduleDrainAtGate(services, destination.id);
+  if (isDone && events.length > 0) await atGate(services, destination.id, "scheduleDrain");
   const ids = { replay: replay.id, destination: destination.id };
   services.log({
     what: "replay_step",

@@ -10,7 +10,7 @@
 import type { FiguresQuery, GateFigures } from "../../core/gate-view.ts";
 import { type Counters, emptyCounters, sumOfCounters } from "../../core/metrics.ts";
 import { addedSeries, type Series, type StatsWindow } from "../../core/rollups.ts";
-import { figuresAtGate } from "../../gate/client.ts";
+import { atGate } from "../../gate/client.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Databases } from "../../store/databases.ts";
@@ -139,7 +139,7 @@ export async function queryGates(
   const open = destinations.entries();
   const lane = async () => {
     for (const [i, row] of open)
-      figures[i] = await figuresAtGate(services, row.id, query, gateSettingsOf(row));
+      figures[i] = await atGate(services, row.id, "figures", query, gateSettingsOf(row));
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
   return figures;

@@ -3,7 +3,7 @@
  * every call that the path can make.
  */
 
-import { resumeAtGate } from "../../../src/gate/client.ts";
+import { atGate } from "../../../src/gate/client.ts";
 import type { DeliveryRow } from "../../../src/store/delivery.ts";
 import type { FaultyRuntime } from "../faulty-runtime.ts";
 import type { Platform } from "../platform.ts";
@@ -42,5 +42,5 @@ export const held = () => new Response(null, { status: 503, headers: { "retry-af
 export async function resume({ runtime, destinations }: Place): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
   for (const destination of destinations)
-    await runtime.invoke("resume", (services) => resumeAtGate(services, destination));
+    await runtime.invoke("resume", (services) => atGate(services, destination, "resume"));
 }
