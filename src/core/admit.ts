@@ -70,7 +70,6 @@ export type AdmitResult = Readonly<{
   events?: readonly CircuitEvent[];
   /** Nothing is decided: the caller asks the group for this, and the gate again with the answer. */
   needs?: BlockNeeds;
-  /** The block that the grant is of. */
   block?: string;
   /** The block that came with the request is not needed: the caller gives it back. */
   unused?: true;

@@ -20,7 +20,6 @@ export const HEADER_VERSION = 4;
 
 const INDEXES = 128;
 
-/** The number of the event at an index of a bundle. */
 export function eventAt(bundle: number, index: number): number {
   return bundle * INDEXES + index;
 }
@@ -127,7 +126,6 @@ export function partsOf(deliveries: readonly DeliveryKey[]): BundlePart[] {
   });
 }
 
-/** How many deliveries a plan has. */
 export function deliveriesOf(plan: Plan): number {
   return Object.values(plan).reduce((sum, runs) => sum + lengthOf(runs), 0);
 }
@@ -135,7 +133,6 @@ export function deliveriesOf(plan: Plan): number {
 /** A version of an event's type, and when it was published, epoch ms. */
 export type EventVersion = Readonly<{ version: number; since: number }>;
 
-/** One event in the header. */
 export type EventHeader = Readonly<{
   tenant: string;
   type: string;
@@ -177,7 +174,6 @@ export type StoredHeader = Readonly<{
   keys?: readonly (readonly [tenant: string, key: string])[];
   /** Each tag with the position of its tenant and the events that have it. A trigger writes a row of `tags` for each. */
   tags?: readonly (readonly [tenant: number, tag: string, events: Runs])[];
-  /** Each channel with the events that have it. */
   channels?: readonly (readonly [channel: string, events: Runs])[];
   /** The times to live, each with the events that have it. */
   ttls?: readonly (readonly [seconds: number, events: Runs])[];
@@ -276,7 +272,6 @@ function withRuns<T>(
   );
 }
 
-/** The tags of the event at an index. */
 export function tagsAt({ tags = [] }: Pick<StoredHeader, "tags">, index: number): string[] {
   return tags.flatMap(([, tag, events]) => (runsInclude(events, index) ? [tag] : []));
 }
@@ -296,7 +291,6 @@ export function ttlAt({ ttls = [] }: Pick<StoredHeader, "ttls">, index: number):
   return ttls.find(([, events]) => runsInclude(events, index))?.[0];
 }
 
-/** Request headers by their names. */
 export type RequestHeaders = Readonly<Record<string, string>>;
 
 /** The events' own headers as JSON by index, to be stored behind the bodies; undefined when no event has any. */
@@ -305,7 +299,6 @@ export function headersText(headers: readonly (RequestHeaders | undefined)[]): s
   return own.length === 0 ? undefined : JSON.stringify(Object.fromEntries(own));
 }
 
-/** The header of the event at an index; undefined when there is none. */
 export function headerAt(header: StoredHeader, index: number): EventHeader | undefined {
   const { tenants, types, events, contentTypes } = header;
   const [tenant, type, bytes] = events.slice(index * HEADER_FIELDS, (index + 1) * HEADER_FIELDS);

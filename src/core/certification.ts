@@ -39,7 +39,6 @@ const certificationFaults = [
 ] as const;
 type CertificationFault = (typeof certificationFaults)[number];
 
-/** One request of the suite. */
 export type CertificationRequest = Readonly<{
   check: Exclude<CertificationCheck, "prompt_answer">;
   /** Whether the right answer is 2xx; otherwise it is 4xx. */

@@ -20,7 +20,6 @@ export class Content {
   }
 }
 
-/** The body of a request, and its media type. */
 export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
 
 /** The body of a request to a destination: the whole envelope, or the data alone. */

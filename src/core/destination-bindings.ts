@@ -34,7 +34,6 @@ export function bindingRules(text: string): { rules: readonly BindingRule[]; fau
   return { rules, faults };
 }
 
-/** Whether the tenant may use a binding with this rule. */
 export function mayUse({ tenants }: Pick<BindingRule, "tenants">, tenant: string): boolean {
   return tenants === "*" || tenants.includes(tenant);
 }

@@ -2,7 +2,6 @@
  * Values that the API takes for fields of destinations: limits and spellings, for whoever must know them before it asks.
  */
 
-/** Keys and values of metadata. */
 export const metadataLimits = { keys: 50, keyLength: 64, valueLength: 500 } as const;
 
 /** Characters. */

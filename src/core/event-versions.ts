@@ -37,7 +37,6 @@ export function pinsIn(stored: unknown): PinChanges | undefined {
   return stored === null ? [] : readAs(pinsShape, stored);
 }
 
-/** A stored version of a type. */
 export type PublishedVersion = Readonly<{ version: number; publishedAt: number; conversions: unknown }>;
 
 /** Who gets an event: since when there is such an endpoint, epoch ms, and its pins. */

@@ -13,7 +13,6 @@ export type Checked =
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
 
-/** A value as the schema reads it, or its errors. */
 export function checked<T>(schema: z.ZodType<T>, value: unknown): Readonly<{ data: T }> | FieldError[] {
   const result = schema.safeParse(value);
   return result.success ? { data: result.data } : fieldErrors(result.error.issues, value);

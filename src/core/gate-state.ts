@@ -57,11 +57,9 @@ export type HistoryEntry = Readonly<{
   times?: number;
   /** The end of a hold. */
   until?: number;
-  /** The reason of a pause. */
   reason?: PauseReason;
 }>;
 
-/** A settled lease's deliveries, and when it was settled. */
 type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 
 /** How much may be in flight under leases that are granted without a write (see write-behind.ts). */

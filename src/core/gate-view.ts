@@ -92,7 +92,6 @@ export type GateFigures = Readonly<{
   view: GateView;
   /** Since the gate began to count: it only grows. */
   ever: Counters;
-  /** For each requested window. */
   windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Counters; series: Series }>>>>;
 }>;
 

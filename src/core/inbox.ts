@@ -36,7 +36,6 @@ export function positionText({ late, next }: InboxPosition): string {
   return [late, ...next].join(".");
 }
 
-/** Undefined when it is none. */
 export function positionIn(text: string): InboxPosition | undefined {
   if (!/^\d{1,15}(\.\d{1,16}){0,8192}$/.test(text)) return undefined;
   const [late = 0, ...next] = text.split(".").map(Number);
@@ -56,13 +55,11 @@ export function iteratorText({ consumer, page }: InboxIterator): string {
   return `${consumer}.${page}`;
 }
 
-/** Undefined when it is none. */
 export function iteratorIn(text: string): InboxIterator | undefined {
   const [, consumer, page] = /^([A-Za-z0-9_-]{1,64})\.(\d{1,15})$/.exec(text) ?? [];
   return consumer === undefined ? undefined : { consumer, page: Number(page) };
 }
 
-/** Events of a page at most. */
 export const PAGE_EVENTS = 1_000;
 /** Bytes of the bodies of a page, unless its only event has more. */
 export const PAGE_BYTES = 1024 * 1024;
@@ -70,5 +67,4 @@ export const PAGE_BYTES = 1024 * 1024;
 export const MOST_PAGES = 1_000;
 /** Events of a consumer that have been returned and are not handed out yet, at most. */
 export const MOST_RETURNED = 10_000;
-/** Consumers of a destination at most. */
 export const MOST_CONSUMERS = 100;

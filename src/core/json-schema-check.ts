@@ -16,7 +16,6 @@ import { hasPattern, patternOf } from "./pattern.ts";
 
 /** Steps for one value: subschemas applied, names listed, entries compared and texts searched. Some ten milliseconds. */
 const MAX_STEPS = 100_000;
-/** Steps for all values of one request. */
 export const REQUEST_STEPS = 4 * MAX_STEPS;
 /** Characters of a text that are measured, compared or searched by the runtime in one step. */
 const TEXT_STEP = 64;
@@ -60,7 +59,6 @@ function pointerTo(place: Place): string {
   return keys.reverse().join("");
 }
 
-/** One check of one value. */
 class Check {
   readonly faults: SchemaFault[] = [];
   steps = 0;

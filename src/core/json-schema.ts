@@ -18,7 +18,6 @@ import { patternOf } from "./pattern.ts";
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
 
-/** A fault at a place of a schema or of data. */
 export type SchemaFault = Readonly<{
   /** A JSON Pointer (RFC 6901); empty at the root. */
   pointer: string;

@@ -7,7 +7,6 @@ declare global {
   }
 }
 
-/** The value of a text; undefined where it is no JSON. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -34,7 +33,6 @@ export function numberOf(value: unknown): number | undefined {
   return isRaw(value) ? Number(value.rawJSON) : undefined;
 }
 
-/** The value at a path of keys; undefined where there is none. */
 export function valueAt(data: unknown, keys: readonly string[]): unknown {
   let value = data;
   for (const key of keys) {

@@ -25,7 +25,6 @@ export function cursorText({ at, positions = [] }: EventCursor): string {
   return [at, ...positions].map((number) => number.toString(36)).join(".");
 }
 
-/** Undefined when the text is none. */
 export function cursorIn(text: string): EventCursor | undefined {
   if (!/^[0-9a-z]{1,9}(\.[0-9a-z]{1,11}){0,8192}$/.test(text)) return undefined;
   const [at = 0, ...positions] = text.split(".").map((part) => Number.parseInt(part, 36));

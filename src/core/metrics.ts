@@ -123,7 +123,6 @@ export function emptyCounters(from: number): Counters {
   };
 }
 
-/** The counters with these attempts added. */
 export function countersAfter(counters: Counters, metrics: readonly AttemptMetric[]): Counters {
   const count = (fits: (metric: AttemptMetric) => boolean) => metrics.filter(fits).length;
   const sum = (value: (metric: AttemptMetric) => number) => metrics.reduce((total, s) => total + value(s), 0);

@@ -43,27 +43,22 @@ export function databaseNamesFault(names: readonly string[]): string | undefined
 /** For so long a tenant's events go to one database, so that most of a consumer's batch comes from one. */
 const TOGETHER_MS = 60_000;
 
-/** The database that stores the event. */
 export function databaseNumberOf(event: number): number {
   return Math.floor(event / ROWS);
 }
 
-/** The database that stores the bundle. */
 export function databaseNumberOfBundle(bundle: number): number {
   return Math.floor(bundle / BUNDLES);
 }
 
-/** The number before that of a database's first bundle. */
 export function beforeFirstBundleOf(database: number): number {
   return database * BUNDLES;
 }
 
-/** The number before that of a database's first event. */
 export function beforeFirstOf(database: number): number {
   return database * ROWS;
 }
 
-/** Whether an event could have this number. */
 export function isEventNumber(number: number): boolean {
   return Number.isSafeInteger(number) && number % ROWS >= 128;
 }

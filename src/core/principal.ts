@@ -55,14 +55,12 @@ export function callerOf({ via, visit, person }: Principal): string {
   return `The ${visit ? "visit" : person ? "person" : (given ?? "key")}`;
 }
 
-/** The least role that a permission needs. */
 export function roleFor({ scope, role = scope === "read" ? "look" : "own" }: Permission): Role {
   return role;
 }
 
 const UNAPPROVED = "does nothing that needs the scope admin but by MCP, where a person approves it";
 
-/** Refused when the principal lacks the permission. */
 export function refuseWithout(
   permission: Permission,
   principal: Principal,

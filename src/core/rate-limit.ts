@@ -63,7 +63,6 @@ export function sendsBy(horizonAt: number, tat: number, rate: Rate, now: number)
   return reserve(tat, Number.POSITIVE_INFINITY, rate, horizonAt, now).sends;
 }
 
-/** When the next send may start. */
 export function nextSendAt(tat: number, rate: Rate, now: number): number {
   return Math.ceil(reserve(tat, 1, rate, now, now).firstAt);
 }

@@ -41,7 +41,6 @@ export type Refused<K extends RefusalKind = RefusalKind> = Readonly<{
   kind: K;
   /** A sentence for people, without a full stop. */
   detail: string;
-  /** The fields at fault. */
   errors?: readonly FieldError[];
   /** When to try again, in seconds from now. */
   retryAfterS?: number;

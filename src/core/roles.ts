@@ -15,7 +15,6 @@ export const roles = [
 
 export type Role = (typeof roles)[number];
 
-/** Whether the role includes the other. */
 export function isRoleAtLeast(role: Role, least: Role): boolean {
   return roles.indexOf(role) >= roles.indexOf(least);
 }

@@ -114,7 +114,6 @@ export type SeriesPoint = Readonly<{
 /** Every point of the window in order, with those without traffic. */
 export type Series = readonly SeriesPoint[];
 
-/** Everything counted within the window. */
 export function sumOf(rollups: Rollups, hours: Hours, window: StatsWindow, now: number): Counters {
   return within(rollups, hours, window, now).reduce<Counters>(
     sumOfCounters,

@@ -74,7 +74,6 @@ function takesChannels(own: readonly string[] | null, channels: readonly string[
   return own === null || channels.some((channel) => own.includes(channel));
 }
 
-/** Whether one of the patterns matches the type. */
 export function takesType(patterns: readonly unknown[] | null, type: string): boolean {
   return patterns === null || patterns.some((pattern) => matches(pattern, type));
 }
@@ -242,7 +241,6 @@ function isScalar(value: unknown): boolean {
   return value === null || typeof value !== "object";
 }
 
-/** The name of a channel. */
 export const channelShape = {
   kind: "text",
   pattern: /^[A-Za-z0-9_.-]{1,128}$/,
@@ -255,7 +253,6 @@ function channelList(max: number) {
   return { kind: "list", of: channelShape, min: 1, max, expected } as const satisfies Shape;
 }
 
-/** The channels of an event, and of a destination. */
 export const eventChannels = channelList(5);
 export const destinationChannels = channelList(10);
 

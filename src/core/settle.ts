@@ -72,7 +72,6 @@ export function holdByGate(until: number, sentAt: number | undefined, now: numbe
   return sentAt === undefined ? until : now + until - sentAt;
 }
 
-/** Blocks that are over, to be reported to the group. */
 type BlocksOver = Readonly<{ ends: readonly BlockEnd[]; succeeded: number }>;
 
 type Settlement = Readonly<{

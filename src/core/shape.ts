@@ -4,7 +4,6 @@
  */
 import { isJsonObject } from "./json-value.ts";
 
-/** A fault of a value, at a path within it. */
 export type ShapeFault = Readonly<{ path: readonly (string | number)[]; message: string }>;
 
 type Common = Readonly<{
@@ -50,7 +49,6 @@ export type Shape =
         | Readonly<{ kind: "either"; of: readonly Shape[] }>
       ));
 
-/** The type of the values of a shape. */
 export type ShapeType<S> = TypeOf<S> | (S extends { nullable: true } ? null : never);
 
 type TypeOf<S> = S extends { kind: "number" }

@@ -275,7 +275,6 @@ export function recipeOf(form: SignatureForm): Recipe {
   };
 }
 
-/** The texts that the recipe signs before and after the body. */
 export function signedTexts({ content }: Recipe, signed: Signed): readonly [before: string, after: string] {
   const [before = "", after = ""] = content.split("{body}");
   return [filled(before, signed), filled(after, signed)];

@@ -38,7 +38,6 @@ export function readHeader(stored: string): ReadHeader {
   return { kind: "read", header };
 }
 
-/** Undefined when it is no plan. */
 export function planIn(stored: string): Plan | undefined {
   const plan = parsedJson(stored);
   return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;

@@ -48,7 +48,6 @@ const IDLE_MS = 5_000;
 /** No slack for a rate below one send in this time: the next incarnation would wait that long for an unknown send. */
 const SLOWEST_INTERVAL_MS = 1_000;
 
-/** A gate in memory. */
 export type GateMemory = Readonly<{
   state: GateState;
   /** This incarnation's last write; null before it. */

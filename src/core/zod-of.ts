@@ -11,7 +11,6 @@ export function zodOf<const S extends Shape>(shape: S): SchemaOf<S> {
   return made(shape) as never;
 }
 
-/** The schemas of an object's fields. */
 export function zodFieldsOf<const F extends Readonly<Record<string, Shape>>>(
   fields: F,
 ): { -readonly [K in keyof F]: SchemaOf<F[K]> } {

@@ -213,7 +213,6 @@ export async function ownHeaders(
   return eachValue(values, (sealed) => vault.openText(destination.id, "header", sealed));
 }
 
-/** The values sealed, as they are stored. */
 export function sealedHeaders(vault: Vault, destination: string, headers: Headers): Promise<Headers> {
   return eachValue(headers, (value) => vault.seal(destination, value, "header"));
 }

@@ -205,7 +205,6 @@ function takesWaiting(message: MessageGroup | undefined, { row }: LoadedDelivery
   return row?.state === "waiting" && message?.takesWaiting === true;
 }
 
-/** The messages that have parts of these. */
 function messagesOf({ messages }: Batch, parts: readonly BundlePart[]): Set<MessageGroup> {
   const some = new Set(parts);
   return new Set(messages.filter((message) => message.parts.some((part) => some.has(part))));

@@ -32,10 +32,8 @@ type Getting = Pick<Destination, "createdAt" | "eventVersions">;
 
 type Pair = Readonly<{ event: Posted; destination: Getting }>;
 
-/** The versions by their types. */
 type TypeVersions = ReadonlyMap<string, readonly ConvertingVersion[]>;
 
-/** Whether the destination gets another version of the event than was posted. */
 export function isConverted(event: Posted, destination: Getting): boolean {
   const { version } = event;
   return version !== undefined && versionFor({ ...event, version }, destination) !== version.version;
@@ -69,7 +67,6 @@ export async function templateFiller({ memory }: Pick<Services, "memory">) {
   };
 }
 
-/** Conversions of data by templates. */
 export async function conversions(services: Pick<Services, "memory">): Promise<ConversionOf> {
   const fill = await templateFiller(services);
   return ({ id, tenant, type }, timestamp) =>

@@ -141,7 +141,6 @@ function isUnreached(exchange: Exchange): boolean {
   return (kind === "refused" || kind === "dns" || kind === "tls") && exchange.status === undefined;
 }
 
-/** What other leases have learned of the destination, and other members of its group. */
 export async function learnedMemberState(
   services: Services,
   { destination, group }: Member,

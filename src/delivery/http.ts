@@ -233,7 +233,6 @@ function excerptIn(chunks: readonly Uint8Array[]): string {
   return text;
 }
 
-/** The beginning of a body. */
 export async function excerptOf(response: Response): Promise<string> {
   const { chunks, rest } = await beginningOf(response);
   await rest?.cancel().catch(() => {});
@@ -256,7 +255,6 @@ function failureOf(error: unknown): Exchange {
   return { kind: "network" };
 }
 
-/** One attempt: one signed exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & OutgoingCall;
 
 /** The message that is sent: all but `attempt`, its number from 1, is the same on every attempt. */

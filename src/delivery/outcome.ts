@@ -220,7 +220,6 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
  */
 const LOG_EXCERPTS = 6_144;
 
-/** The log with one more entry. */
 function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly AttemptEntry[] {
   let room = LOG_EXCERPTS - (entry.excerpt?.length ?? 0);
   const past = log

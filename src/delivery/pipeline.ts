@@ -46,7 +46,6 @@ type EndOptions = Readonly<{
   continues?: () => boolean;
 }>;
 
-/** A dispatch to be recorded. */
 type Ending = Exclude<Dispatch, Due | Recorded>;
 
 /** The part of a run that is on record before its end. */

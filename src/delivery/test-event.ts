@@ -38,7 +38,6 @@ export type TestResult =
 
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
 
-/** The content of a test event. */
 export type TestContent = Readonly<{ type: string; data: unknown; version?: EventVersion | undefined }>;
 
 /** The test event of a deployment without a catalogue of types. */
@@ -125,7 +124,6 @@ export async function testSender(services: Services, destination: Destination): 
   return { fault: fault ?? faults[refusal.reason] ?? "" };
 }
 
-/** An id that marks a test. */
 export function newTestId(): string {
   return `test_${randomText(13)}`;
 }

@@ -454,7 +454,6 @@ function factsOf({ id, type, tenant, acceptedAt, body, contentType }: Transforme
   return { ...content, id: eventId(id), type, tenant };
 }
 
-/** Applies a template to an event. */
 async function applyTemplate(services: Services, work: Work, template: TransformTemplate): Promise<Outcome> {
   const fill = await templateFiller(services);
   const facts = factsOf(work.event);

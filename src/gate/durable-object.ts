@@ -207,7 +207,6 @@ export class DestinationGate extends DurableObject<Env> {
     socket.close();
   }
 
-  /** The next page of a consumer of the inbox, or where it begins. */
   nextInInbox(request: PageRequest): NextInInbox {
     return this.#inbox.next(request, Date.now());
   }

@@ -76,7 +76,6 @@ export type FunctionLoader = Readonly<{
   endsLoops?: boolean;
 }>;
 
-/** The name of the isolate in which the code runs for the tenant. */
 export async function isolateNameOf({ tenant, code }: FunctionCall): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(code));
   return `${tenant} ${new Uint8Array(digest).toHex()} ${CALL_CPU_MS}`;

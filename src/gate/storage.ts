@@ -47,7 +47,6 @@ export function saveGate(storage: DurableObjectStorage, state: GateState): GateS
 /** The texts of minutes that are over: they stay the same objects from write to write. */
 const minuteTexts = new WeakMap<Counters, string>();
 
-/** The state as JSON. */
 function textOf({ rollups: { minutes, ...counted }, ...state }: GateState): string {
   const newest = minutes.at(-1);
   const list = minutes.map((minute) => {

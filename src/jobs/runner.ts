@@ -59,7 +59,6 @@ export type Turn = Readonly<{
 export type Step<S = void> = Readonly<{
   /** Whether a further page is to continue. */
   more: boolean;
-  /** The state to be saved. */
   state?: S;
   /** For the log. */
   counts?: Readonly<Record<string, number | string>>;
@@ -254,7 +253,6 @@ export type Walked<P> = Readonly<{ at: P; more: boolean }>;
 /** Where a walk keeps its position. */
 type Cursor<P> = Readonly<{ load: () => Promise<P>; save: (at: P) => Promise<void> }>;
 
-/** The cursor of a walk over a table of this database. */
 export function cursorOf(db: D1Database, walk: Walk): Cursor<Position> {
   return { load: () => readCursor(db, walk), save: (at) => moveCursor(db, walk, at) };
 }

@@ -29,7 +29,6 @@ export type PartTurn = Readonly<{
   hasTime: MayContinue;
 }>;
 
-/** A part's result in one step. */
 export type PartResult = Readonly<{
   /** For the log. */
   counts: Readonly<Record<string, number>>;
@@ -63,7 +62,6 @@ type Plan = Readonly<{
 
 type Parting = Step<Sweep> & Readonly<{ undrained: ReadonlySet<string>; failures: readonly unknown[] }>;
 
-/** Runs the parts of the step. */
 export async function runParts(turn: Turn, begun: Sweep, plan: Plan): Promise<Parting> {
   const { services, startedAt } = turn;
   const undrained = new Set<string>();

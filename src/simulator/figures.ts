@@ -14,7 +14,6 @@ const OVERDUE_MS = 3_000;
 /** A backlog that the best possible rate delivers in less than this is ignored. */
 const BACKLOG_MS = 5_000;
 
-/** A simulation that has ended. */
 export type Simulated = Readonly<{ scenario: Scenario; ledger: Ledger; breakdowns: number }>;
 
 export type Figures = Readonly<{

@@ -88,7 +88,6 @@ export function queueWith(policy: RetryPolicy): JobPolicy {
   return { workers: WORKERS, timeoutMs: TIMEOUT_MS, next };
 }
 
-/** The facts of a job that the retry policy needs. */
 export function attemptHistoryOf(job: Job, policy: RetryPolicy) {
   const previous = job.waitedMs === undefined ? {} : { previousDelayMs: job.waitedMs };
   return { attempts: job.attempts, giveUpAt: jobGivesUpAt(job, policy), ...previous };

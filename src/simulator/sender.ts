@@ -10,7 +10,6 @@ export const WIRE_MS = 10;
 /** Attempts one delivery; `answer` is called exactly once, after `timeoutMs` at the latest. */
 export type SendAttempt = (delivery: number, answer: (exchange: Exchange) => void, timeoutMs: number) => void;
 
-/** The environment of a sender. */
 export type SenderContext = Readonly<{ engine: VirtualTime; attempt: SendAttempt; ledger: Ledger }>;
 
 /** A sender under test: it is handed deliveries and makes attempts as its design would. */

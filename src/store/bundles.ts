@@ -15,7 +15,6 @@ export function homeOf(databases: Databases, event: number): D1Database | undefi
   return allOf(databases)[databaseNumberOf(event)];
 }
 
-/** The database that the bundle lives in; undefined when it is not bound. */
 export function homeOfBundle(databases: Databases, bundle: number): D1Database | undefined {
   return allOf(databases)[databaseNumberOfBundle(bundle)];
 }
@@ -40,7 +39,6 @@ export async function inShares<T extends number | Pick<DeliveryKey, "eventId">, 
   return (await Promise.all([...shares].map(([db, share]) => work(db, share)))).flat();
 }
 
-/** The bundles that the events are in, each once. */
 export function bundlesOf(events: readonly number[]): number[] {
   return [...new Set(events.map(bundleOf))];
 }

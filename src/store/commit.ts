@@ -37,10 +37,8 @@ export type NewBundle = Readonly<{
 /** A bundle's deliveries to a polled destination, as its pack has them (packs.ts). */
 export type PlacedPack = Readonly<{ destination: string; mask: Mask; ends: string }>;
 
-/** Which of a key's bundles an event is in, and its index there. */
 export type EventPlace = readonly [bundle: number, index: number];
 
-/** An idempotency key, and where the events of its request are. */
 export type NewIdempotencyKey = Readonly<{
   tenant: string;
   key: string;

@@ -35,7 +35,6 @@ const LIMITS = `
 
 type LimitRow = Readonly<{ tenant: string | null; type: string | null; days: unknown; payloadFree: unknown }>;
 
-/** The limits that are set for these tenants and types. */
 export async function contentLimitsOf(
   first: D1Database,
   tenants: readonly string[],
@@ -165,7 +164,6 @@ function begunIn(stored: string | null): BegunErasure | undefined {
   return Array.isArray(begun?.events) && Number.isSafeInteger(begun.destinations) ? begun : undefined;
 }
 
-/** Later work on a bundle. */
 export type Later = Readonly<{ bundle: number; lookAt: number; begun?: BegunErasure | undefined }>;
 
 const PUT_LATER = repeatable(`
@@ -194,7 +192,6 @@ export async function saveLater(
 
 const PLAN = "SELECT plan FROM bundles WHERE id = ?1";
 
-/** The plan of a bundle; `gone` when the bundle is, `unreadable` when it is no plan. */
 export async function planOfBundle(db: D1Database, id: number): Promise<Plan | "gone" | "unreadable"> {
   const stored = await db.prepare(PLAN).bind(id).first<string>("plan");
   return stored === null ? "gone" : (planIn(stored) ?? "unreadable");

@@ -34,7 +34,6 @@ export function allOf({ db, further = [] }: Databases): readonly D1Database[] {
   return [db, ...further];
 }
 
-/** The database of that number; throws when it is not bound. */
 export function databaseAt(databases: Databases, number: number): D1Database {
   const db = allOf(databases)[number];
   if (db === undefined) throw new Error(`No database number ${number} is bound`);
@@ -67,7 +66,6 @@ export async function selectInAll<Row>(
   return (await Promise.all(allOf(databases).map((db) => select<Row>(db, sql, ...values)))).flat();
 }
 
-/** The sums of the counts of each name. */
 export function addedUp(counts: readonly (readonly [string, number])[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);

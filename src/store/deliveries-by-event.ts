@@ -50,7 +50,6 @@ export async function deliveriesByEvent(
 
 const WALK = walkBackSql(BUNDLE_COLUMNS, BUNDLES);
 
-/** Sorts behind all deliveries of a bundle. */
 const behindAllOf = (bundle: number): DeliveryKey => ({ eventId: eventAt(bundle, 0), destinationId: " " });
 
 async function pageIn(

@@ -141,7 +141,6 @@ type BundleRow = Readonly<{
   places: string | null;
 }>;
 
-/** Whether the database that the bundle lives in is bound. */
 export function isBound(databases: Databases, bundle: number): boolean {
   return homeOfBundle(databases, bundle) !== undefined;
 }
@@ -246,7 +245,6 @@ async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promis
   return (await db.batch<RawRow>(statements)).map(({ results }) => results);
 }
 
-/** The bundles, the rows and the packs of the parts. */
 function storedIn(
   db: D1Database,
   parts: readonly BundlePart[],

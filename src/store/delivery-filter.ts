@@ -30,7 +30,6 @@ import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
 import { bundles, deliveries } from "./tables.ts";
 import type { TimeRange } from "./time-ranges.ts";
 
-/** Conditions on events. */
 export type EventConditions = Readonly<{
   tenant?: string | undefined;
   /** Patterns, as destinations have them; one has to match. */
@@ -58,7 +57,6 @@ export type DeliveryFilter = Omit<EventConditions, "types"> &
     limit: number;
   }>;
 
-/** The part of a filter of deliveries that is about their events. */
 export function eventConditionsOf({ tenant, type, tag, channel, accepted }: DeliveryFilter): EventConditions {
   return { tenant, types: type === undefined ? undefined : [type], tag, channel, accepted };
 }
@@ -110,7 +108,6 @@ const BUNDLE = sql.raw(bundleIdOf(EVENT));
 const OWNER = sql`coalesce(${destinations.tenant},
   (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
-/** Whether the event has the channel of a row `wanted`. */
 const HAS_CHANNEL = sql.raw(hasChannel("bundles.header", EVENT, "wanted.channel"));
 
 /** The part of the filter that is about the event. */
@@ -150,7 +147,6 @@ export type Over = Readonly<{
   first: D1Database;
 }>;
 
-/** The events that are over by now. */
 export function overBy({
   now,
   config,

@@ -64,7 +64,6 @@ export type DeliveryRecord = DeliveryRow &
     isFollowed?: true;
   }>;
 
-/** Whether the delivery has not ended. */
 export function isOpen({ state }: DeliveryRow): boolean {
   return state === "waiting" || state === "in_flight" || state === "retrying";
 }
@@ -97,7 +96,6 @@ function logOf(log: readonly StoredEntry[]): Pick<DeliveryRow, "log" | "owner"> 
   return { log: [...log.slice(0, -1), entry], owner };
 }
 
-/** The row of a delivery. */
 export function storedRow({ log, owner, ...row }: DeliveryRow): StoredRow {
   const stored = { ...row, ...storedStatus(row), log };
   if (owner === undefined) return stored;

@@ -146,7 +146,6 @@ export function storedHeaders({
 /** Opens with no key: a destination whose headers cannot be read is not sent to without them. */
 const UNREADABLE = { "": "" };
 
-/** The settings that the gate applies. */
 export function gateSettingsOf(row: Destination): GateSettings {
   return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
 }
@@ -169,7 +168,6 @@ export function statusOf({ status }: Pick<Destination, "status">): "active" | "p
   return status === "paused" ? "paused" : "active";
 }
 
-/** When and why it was paused; undefined when it is not. */
 export function pauseOf(
   row: Pick<Destination, "status" | "statusReason" | "statusChangedAt" | "updatedAt">,
 ): Pause | undefined {

@@ -73,7 +73,6 @@ type Portions = Readonly<{
   erased?: (deliveries: readonly ErasedDelivery[]) => Promise<void>;
 }>;
 
-/** A delivery of an erased event, with the log that it had. */
 export type ErasedDelivery = Readonly<{ event: number; destination: string; log: readonly AttemptEntry[] }>;
 
 /**

@@ -109,7 +109,6 @@ function isIn({ id }: ListedEvent, database: number): boolean {
 
 // ── A page of one database ──
 
-/** A bundle of a list. */
 export type ListedRow = Readonly<{
   id: number;
   acceptedAt: number;
@@ -246,7 +245,6 @@ export function listedEventsIn({ id, acceptedAt, deliverAt, header, runs }: List
 const LISTED = `
   SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, NULL AS runs FROM ${LISTED_BUNDLES}`;
 
-/** The stored events of the tenant, by their ids. */
 export async function eventsById(
   databases: Databases,
   tenant: string,
@@ -331,7 +329,6 @@ export async function eachBody<E extends Sized>(
   }
 }
 
-/** The events by their bundles, in portions of so many bytes. */
 function portionsOf<E extends Sized>(events: readonly E[]): E[][] {
   const groups = [...Map.groupBy(events, ({ id }) => bundleOf(id)).values()];
   return portioned(groups, ([first]) => first?.bundleBytes ?? 0, PORTION_BYTES).map((some) => some.flat());

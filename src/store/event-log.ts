@@ -36,7 +36,6 @@ type Bounds = Readonly<Record<"oldest" | "looked" | "newest", number | null>>;
 /** By database: the last event that is behind it. */
 type EventLogPosition = readonly number[];
 
-/** The position behind all events that there are. */
 export async function endOfLog(databases: Databases): Promise<EventLogPosition> {
   const ids = allOf(databases).map((db, database) => highestId(db, database));
   return (await Promise.all(ids)).map(lastEventOf);

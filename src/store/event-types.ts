@@ -131,7 +131,6 @@ export async function schemasOf(
 /** Types read at once: each may have a schema and an example of 16 KB. */
 const READ_AT_ONCE = 50;
 
-/** The existing types, by their names. */
 export async function eventTypesByName(
   db: D1Database,
   names: readonly string[],
@@ -145,7 +144,6 @@ export async function eventTypesByName(
   return found;
 }
 
-/** The newest versions of the existing types, by name. */
 export async function newestVersions(
   db: D1Database,
   names: readonly string[],

@@ -53,7 +53,6 @@ const LISTED = `
 /** A version as far as conversions need it. */
 export type ConvertingVersion = PublishedVersion & Pick<StoredVersion, "type" | "deprecatedAt" | "sunsetAt">;
 
-/** The versions of the types, without their schemas. */
 export async function versionsOfTypes(
   db: D1Database,
   types: readonly string[],

@@ -70,7 +70,6 @@ const KEYS = `
     CROSS JOIN idempotency_keys s ON s.tenant = k.value ->> 0 AND s.key = k.value ->> 1
   WHERE s.tenant = ?2 AND json_array_length(s.places) = 1`;
 
-/** The keys of these events of a tenant, by the numbers of the events. */
 export async function keysOfEvents(
   databases: Databases,
   tenant: string,

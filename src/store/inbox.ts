@@ -101,7 +101,6 @@ export async function readInbox(
   return { deliveries: taken, damaged, end: end ?? position, isLast };
 }
 
-/** How many events are behind a position. */
 type EventsBehind = Readonly<{
   events: number;
   /** Whether there are more than were counted. */
@@ -145,7 +144,6 @@ export async function countBehind(
   });
 }
 
-/** A position in the inbox of a destination. */
 type InboxPlace = Readonly<{ destination: string; position: InboxPosition }>;
 
 /** Packs of scheduled bundles that are passed to find an unread event. */

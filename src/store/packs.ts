@@ -125,7 +125,6 @@ function endsByIndex({ ends }: PackRow) {
   };
 }
 
-/** The delivery of a row that a statement has selected. */
 export function rawDelivery(raw: RawRow): DeliveryRow {
   return loadedRow(modelOf(deliveries, raw));
 }

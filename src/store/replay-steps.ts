@@ -127,7 +127,6 @@ async function countLate(
 /** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
 const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
 
-/** SQL: its type. */
 const TYPE_OF_ENTRY = "(b.header ->> ('$.types[' || i.value || ']'))";
 
 /** How many deliveries are selected of packs without ends after the replay began. */

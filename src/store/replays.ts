@@ -38,7 +38,6 @@ export async function findReplay(
   return replay;
 }
 
-/** The replay of a destination that has not ended. */
 export async function replayUnderWay(db: D1Database, destination: string): Promise<Replay | undefined> {
   return drizzle(db)
     .select()
@@ -106,7 +105,6 @@ function isFound({ tenant, destinationId, before }: ReplayFilter): SQL | undefin
   );
 }
 
-/** What may be changed of a replay. */
 export type ReplayChange = Partial<Pick<Replay, "state" | "reason" | "pace" | "nextStepAt" | "endedAt">>;
 
 /** The job after the change; undefined when it is in none of the states `from`. */
@@ -145,7 +143,6 @@ export async function cancelReplaysOf(
   return (await cancel.bind(reason, now, ...one).all<Pick<Replay, "id" | "destinationId">>()).results;
 }
 
-/** A replay with its destination. */
 export type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
 
 export async function findReplayJob(db: D1Database, id: string): Promise<ReplayJob | undefined> {
@@ -179,7 +176,6 @@ export function summedUp(job: Replay, parts: readonly Replay[]): Replay {
   };
 }
 
-/** The jobs with the counts of all their parts. */
 export async function withParts({ further = [] }: Databases, jobs: readonly Replay[]): Promise<Replay[]> {
   const ids = jobs.map(({ id }) => id);
   const others = (await Promise.all(further.map((db) => partsIn(db, ids)))).flat();
@@ -187,7 +183,6 @@ export async function withParts({ further = [] }: Databases, jobs: readonly Repl
   return jobs.map((job) => summedUp(job, parts.get(job.id) ?? []));
 }
 
-/** The replays that have a row in the database. */
 export async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]> {
   if (ids.length === 0) return [];
   return drizzle(db)

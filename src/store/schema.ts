@@ -142,7 +142,6 @@ export const eventTypes = sqliteTable(
   ],
 );
 
-/** The versions of those event types that have more than one. */
 export const eventTypeVersions = sqliteTable(
   "event_type_versions",
   {

@@ -17,7 +17,6 @@ export function bundleIdOf(event: string): string {
   return `(${event} >> 7)`;
 }
 
-/** An event's index in its bundle. */
 function indexOf(event: string): string {
   return `(${event} % 128)`;
 }
@@ -124,7 +123,6 @@ function maskOf(...columns: readonly string[]) {
       columns.map((column) => `${table}.${column}${half}`).join(" | ");
 }
 
-/** Whether the bit of an event is set. */
 export function hasBit(mask: MaskSql, event: string): string {
   return `${both((half) => `(${mask(half)}) & ${bitOf(event, half)}`, "|")} <> 0`;
 }

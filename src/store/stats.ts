@@ -212,7 +212,6 @@ export async function countOutcomes(
   return counts;
 }
 
-/** Adds to the counter in the row that conflicts. */
 const ADDED = "ON CONFLICT (name) DO UPDATE SET count = count + excluded.count";
 
 const ADD = `INSERT INTO counts (name, count) VALUES (?1, ?2) ${ADDED}`;

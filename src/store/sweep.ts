@@ -41,7 +41,6 @@ export async function moveWatermark(db: D1Database, watermark: number): Promise<
   await db.prepare(MOVE_WATERMARK).bind(watermark).run();
 }
 
-/** By the names of the sweep's parts. */
 export type SweepParts = Readonly<Record<string, SweepPart>>;
 
 /** A sweep's claim to be the only one. `page` counts its invocations; that of the cron is 0. */

@@ -66,7 +66,6 @@ export type TimeRange = Readonly<{
 /** No event of the time range has a smaller id than `first`, or a larger one than `last`. */
 export type IdRange = Readonly<{ first: number; last: number }>;
 
-/** The ids that the events of a time range have. */
 export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Promise<IdRange> {
   const [first, after] = await Promise.all([
     since === undefined ? 1 : firstAt(db, since - SKEW_MS),

@@ -21,7 +21,6 @@ export type LeaseShare = Readonly<{
   sends: number;
 }>;
 
-/** A block that a gate has. */
 type MemberBlock = GivenBlock &
   Readonly<{
     /** Sends leased, from the first on. */

@@ -43,7 +43,6 @@ const MOST_STEPS = 10_000;
 const STEP_LENGTH = 64;
 /** Characters and elements read and made for one event at most. */
 const MOST_WORK = 2_000_000;
-/** Characters written for one event at most. */
 const MOST_WRITTEN = 600_000;
 /** Comparisons of characters that count as one unit of work. */
 const COMPARED = 16;
@@ -59,7 +58,6 @@ type EventFacts = Readonly<{
   data: unknown;
 }>;
 
-/** A template that is ready to be filled in. */
 export type Compiled = Readonly<{ template: TransformTemplate; fill: (event: EventFacts) => Made }>;
 
 /** A fault of a template, or of what it makes of an event. */
@@ -381,7 +379,6 @@ export function compile(template: TransformTemplate): Compiled | TransformFault 
   }
 }
 
-/** Fills the template in with an event; or the fault. */
 export function fillIn({ fill }: Compiled, event: EventFacts): Readonly<{ made: Made }> | TransformFault {
   try {
     return { made: fill(event) };

@@ -101,7 +101,6 @@ function isPathSuffix(path: string): boolean {
   return !path.split("/").some((segment) => /^(\.|%2e){1,2}$/i.test(segment));
 }
 
-/** A fault in a sentence. */
 export function faultText({ field, fault, line, column }: TransformFault): string {
   const place =
     line === undefined ? "" : ` (line ${line}${column === undefined ? "" : `, column ${column}`})`;

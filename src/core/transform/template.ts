@@ -97,7 +97,6 @@ export const templateShape = {
 
 export type TransformTemplate = Readonly<ShapeType<typeof templateShape>>;
 
-/** Whether the content type is one of JSON. */
 export function isJsonType(contentType: string): boolean {
   return /^[^;]*[/+]json\s*(;|$)/i.test(contentType);
 }

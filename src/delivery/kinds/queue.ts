@@ -160,7 +160,6 @@ function bytesInJson(value: unknown): number {
   return new TextEncoder().encode(JSON.stringify(value)).byteLength;
 }
 
-/** The message of an event. */
 export function queueMessageOf({ type, headers, body }: Omit<Outgoing, "signal">): QueueMessage {
   return { type, attempt: Number(headers["webhook-attempt"]), headers, ...bodyIn(body) };
 }

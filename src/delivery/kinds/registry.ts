@@ -17,7 +17,6 @@ export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...Desti
 /** The fields of the API that name a target, of all kinds. */
 export const targetFields = { ...https.fields, ...queue.fields, ...serviceBinding.fields } as const;
 
-/** The names of a kind's fields. */
 export function targetFieldNames(kind: DestinationKind): readonly string[] {
   return Object.keys(kinds[kind].fields);
 }
@@ -27,7 +26,6 @@ export function shownTarget(target: string): TargetFields {
   return kinds[kindNameOf(target)].fieldsOf(target) ?? {};
 }
 
-/** The text to store for fields that have no faults. */
 export function targetText(kind: DestinationKind, fields: TargetFields): string {
   return kinds[kind].textOf(fields);
 }
