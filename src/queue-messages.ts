@@ -7,6 +7,7 @@
  * digests.
  */
 import type { BundlePart } from "./core/bundle.ts";
+import { portionsOf } from "./core/portions.ts";
 
 /**
  * The purposes of the queues: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
@@ -123,8 +124,7 @@ const BATCH = 100;
 
 /** The messages in their order, in batches that `sendBatch` takes. */
 export function batchesOf<T>(messages: readonly T[]): T[][] {
-  const batches = Math.ceil(messages.length / BATCH);
-  return Array.from({ length: batches }, (_, i) => messages.slice(i * BATCH, (i + 1) * BATCH));
+  return portionsOf(messages, BATCH);
 }
 
 /** The longest delay that Queues takes, in whole seconds. A message that arrives too early is enqueued again. */

@@ -171,12 +171,7 @@ type TestedState = Pick<GateState, "testedAt"> &
   Readonly<{ destinationState: Pick<GateState["destinationState"], "heldUntil"> }>;
 
 /** The state once the request has come, whatever its result: expired leases gone, settings and turn noted. */
-function withRequest(
-  before: GateState,
-  request: AdmitRequest,
-  settings: GateSettings,
-  now: number,
-): GateState {
+function withRequest(before: GateState, request: AdmitRequest, settings: GateSettings, now: number) {
   const state = withoutExpired(withDeaths(before, request, now), settings, now);
   const side = sideOf(request.lane);
   const destinationState = destinationStateAt(state.destinationState, now);

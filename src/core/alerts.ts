@@ -87,13 +87,10 @@ export function digestAfter(
   now: number,
 ): Readonly<{ deadLetterDigest: DeadLetterDigest; isDue: boolean }> {
   if (dead === 0) return { deadLetterDigest, isDue: false };
-  const isScheduled =
-    deadLetterDigest.sentAt > 0 && deadLetterDigest.sentAt <= now && now - deadLetterDigest.sentAt < LOST_MS;
-  const counted = { dead: deadLetterDigest.dead + dead, since: deadLetterDigest.since || now };
-  return {
-    deadLetterDigest: { ...counted, sentAt: isScheduled ? deadLetterDigest.sentAt : now },
-    isDue: !isScheduled,
-  };
+  const { sentAt, since } = deadLetterDigest;
+  const isScheduled = sentAt > 0 && sentAt <= now && now - sentAt < LOST_MS;
+  const counted = { dead: deadLetterDigest.dead + dead, since: since || now };
+  return { deadLetterDigest: { ...counted, sentAt: isScheduled ? sentAt : now }, isDue: !isScheduled };
 }
 
 /** So many of those that died since then are published; the rest are a digest of their own. Safe to repeat. */
@@ -164,13 +161,7 @@ export const thresholds = [
 
 type Threshold = (typeof thresholds)[number];
 
-const RETRY_RATE = 0.1;
-const DEAD_RATE = 0.01;
-const MEAN_ATTEMPTS = 2;
-const SECOND_SUCCESS = 0.6;
 export const RETRYING_FOR_A_DAY = 100;
-/** The hour's dead over those of a mean hour of the day. */
-const GROWTH = 3;
 /** How much a backlog may grow in half an hour: so many, or this share of what it was. */
 const GAINED = 100;
 const GAINED_SHARE = 0.2;
@@ -183,52 +174,76 @@ const ENOUGH_DEAD = 20;
 /** Destinations named in one crossing. */
 const NAMED = 5;
 
-/** The thresholds that are crossed, over all destinations and the last hour. */
-export function crossings(watched: WatchedSums): Crossing[] {
-  const { hour, day, retryingForADay, destinations } = watched;
-  const rates = ratesOf(hour);
-  const [first = 0, second = 0] = hour.attempts;
-  const ended = hour.delivered + hour.dead;
-  const usual = Math.round((day.dead / 24) * GROWTH * 100) / 100;
-  const crossed = [
-    ...above("retry_rate", first >= ENOUGH ? rates.retryRate : null, RETRY_RATE),
-    ...above("dead_letter_rate", ended >= ENOUGH ? rates.deadRate : null, DEAD_RATE),
-    ...above(
-      "mean_attempts_to_success",
-      hour.delivered >= ENOUGH ? rates.meanAttemptsToSuccess : null,
-      MEAN_ATTEMPTS,
-    ),
-    ...below(
-      "second_attempt_success_rate",
-      second >= ENOUGH_SECONDS ? rates.secondAttemptSuccess : null,
-      SECOND_SUCCESS,
-    ),
-    ...above("dead_letter_growth", hour.dead >= ENOUGH_DEAD ? hour.dead : null, usual),
-    ...above("retrying_for_a_day", retryingForADay, RETRYING_FOR_A_DAY, "now"),
-  ];
-  const named = crossed.map((crossing) => ({
-    ...crossing,
-    destinations: most(destinations, parts[crossing.threshold]),
-    ...(crossing.window === "1h" && { coverage: watched.coverage }),
-  }));
-  return [...named, ...backlogGrowth(watched)];
-}
-
 type Part = (destination: WatchedDestination) => number;
 
-/** A destination's part in each figure. */
-const parts: Readonly<Record<Exclude<Threshold, "backlog_growth">, Part>> = {
-  retry_rate: ({ hour }) => hour.firstsAgain,
-  dead_letter_rate: ({ hour }) => hour.dead,
-  mean_attempts_to_success: ({ hour }) => hour.attemptsToSuccess - hour.delivered,
-  second_attempt_success_rate: ({ hour }) => (hour.attempts[1] ?? 0) - hour.secondsDelivered,
-  dead_letter_growth: ({ hour }) => hour.dead,
-  retrying_for_a_day: ({ retryingForADay = 0 }) => retryingForADay,
+type Figure = Readonly<{
+  /** Null where there is not enough to judge it by. */
+  value: (watched: WatchedSums) => number | null;
+  limit: number | ((watched: WatchedSums) => number);
+  isLeast?: true;
+  window: "1h" | "now";
+  /** A destination's part in it. */
+  part: Part;
+}>;
+
+/** What is judged over all destinations and the last hour. */
+const figures: Readonly<Record<Exclude<Threshold, "backlog_growth">, Figure>> = {
+  retry_rate: {
+    value: ({ hour }) => ((hour.attempts[0] ?? 0) >= ENOUGH ? ratesOf(hour).retryRate : null),
+    limit: 0.1,
+    window: "1h",
+    part: ({ hour }) => hour.firstsAgain,
+  },
+  dead_letter_rate: {
+    value: ({ hour }) => (hour.delivered + hour.dead >= ENOUGH ? ratesOf(hour).deadRate : null),
+    limit: 0.01,
+    window: "1h",
+    part: ({ hour }) => hour.dead,
+  },
+  mean_attempts_to_success: {
+    value: ({ hour }) => (hour.delivered >= ENOUGH ? ratesOf(hour).meanAttemptsToSuccess : null),
+    limit: 2,
+    window: "1h",
+    part: ({ hour }) => hour.attemptsToSuccess - hour.delivered,
+  },
+  second_attempt_success_rate: {
+    value: ({ hour }) =>
+      (hour.attempts[1] ?? 0) >= ENOUGH_SECONDS ? ratesOf(hour).secondAttemptSuccess : null,
+    limit: 0.6,
+    isLeast: true,
+    window: "1h",
+    part: ({ hour }) => (hour.attempts[1] ?? 0) - hour.secondsDelivered,
+  },
+  dead_letter_growth: {
+    value: ({ hour }) => (hour.dead >= ENOUGH_DEAD ? hour.dead : null),
+    // Three times those of a mean hour of the day.
+    limit: ({ day }) => Math.round((day.dead / 24) * 3 * 100) / 100,
+    window: "1h",
+    part: ({ hour }) => hour.dead,
+  },
+  retrying_for_a_day: {
+    value: ({ retryingForADay }) => retryingForADay,
+    limit: RETRYING_FOR_A_DAY,
+    window: "now",
+    part: ({ retryingForADay = 0 }) => retryingForADay,
+  },
 };
+
+/** The thresholds that are crossed, in the order in which they are listed. */
+export function crossings(watched: WatchedSums): Crossing[] {
+  const { destinations, coverage } = watched;
+  const crossed = Object.entries(figures).flatMap(([threshold, { value, limit, isLeast, window, part }]) => {
+    const [found, bound] = [value(watched), typeof limit === "number" ? limit : limit(watched)];
+    if (found === null || (isLeast ? found >= bound : found <= bound)) return [];
+    const named = { destinations: most(destinations, part), ...(window === "1h" && { coverage }) };
+    return [{ threshold: threshold as Threshold, value: rounded(found), limit: bound, window, ...named }];
+  });
+  return [...crossed, ...backlogGrowth(watched)];
+}
 
 /** The destinations with the largest parts in each figure: enough of them to name those of any crossing. */
 export function foremost(destinations: readonly WatchedDestination[]): WatchedDestination[] {
-  const named = new Set(Object.values(parts).flatMap((part) => most(destinations, part)));
+  const named = new Set(Object.values(figures).flatMap(({ part }) => most(destinations, part)));
   return destinations.filter(({ id }) => named.has(id));
 }
 
@@ -273,26 +288,6 @@ export function snapshotAgo(
   const distance = ({ at }: BacklogSnapshot) => Math.abs(now - minutes * MINUTE_MS - at);
   const [nearest] = snapshots.toSorted((a, b) => distance(a) - distance(b));
   return nearest && distance(nearest) <= NEAR_MS ? nearest.backlogs : undefined;
-}
-
-type Crossed = Readonly<{
-  threshold: Exclude<Threshold, "backlog_growth">;
-  value: number;
-  limit: number;
-  window: Crossing["window"];
-}>;
-
-function above(
-  threshold: Crossed["threshold"],
-  value: number | null,
-  limit: number,
-  window: Crossing["window"] = "1h",
-): Crossed[] {
-  return value !== null && value > limit ? [{ threshold, value: rounded(value), limit, window }] : [];
-}
-
-function below(threshold: Crossed["threshold"], value: number | null, limit: number): Crossed[] {
-  return value !== null && value < limit ? [{ threshold, value: rounded(value), limit, window: "1h" }] : [];
 }
 
 function rounded(value: number): number {

@@ -87,12 +87,7 @@ function counted(
   return { ...circuit, trips, slices, streak };
 }
 
-function withOutcome(
-  slices: readonly Slice[],
-  health: ExchangeHealth,
-  windowMs: number,
-  now: number,
-): Slice[] {
+function withOutcome(slices: readonly Slice[], health: ExchangeHealth, windowMs: number, now: number) {
   const recent = slices.filter((slice) => slice.from > now - windowMs);
   const last = recent.at(-1);
   const current =

@@ -192,14 +192,18 @@ class Check {
     });
   }
 
+  #isSized(size: number, [least, most]: readonly unknown[], place: Place, fault: string, unit = ""): boolean {
+    if (typeof least === "number" && size < least)
+      return this.#refuse(place, fault, `at least ${least}${unit}`);
+    return typeof most !== "number" || size <= most || this.#refuse(place, fault, `at most ${most}${unit}`);
+  }
+
   #isTextWithin(schema: Readonly<Record<string, unknown>>, value: string, place: Place): boolean {
     const { minLength, maxLength, pattern, format } = schema;
-    if (typeof minLength === "number" || typeof maxLength === "number") {
-      const length = this.#lengthOf(value);
-      const [least, most] = [Number(minLength ?? 0), Number(maxLength ?? Number.POSITIVE_INFINITY)];
-      if (length < least) return this.#refuse(place, faultOfValue(value), `at least ${least} characters`);
-      if (length > most) return this.#refuse(place, faultOfValue(value), `at most ${most} characters`);
-    }
+    const isLimited = typeof minLength === "number" || typeof maxLength === "number";
+    const length = isLimited ? this.#lengthOf(value) : 0;
+    if (!this.#isSized(length, [minLength, maxLength], place, faultOfValue(value), " characters"))
+      return false;
     if (typeof pattern === "string" && !this.#hasPattern(value, pattern))
       return this.#refuse(place, faultOfValue(value), `a string that matches ${pattern}`);
     const hasFormat = formatOf(format);
@@ -237,10 +241,8 @@ class Check {
 
   #isListWithin(schema: Readonly<Record<string, unknown>>, list: readonly unknown[], place: Place): boolean {
     const { minItems, maxItems, uniqueItems, prefixItems, items, contains } = schema;
-    if (typeof minItems === "number" && list.length < minItems)
-      return this.#refuse(place, faultOfValue(list), `at least ${minItems} entries`);
-    if (typeof maxItems === "number" && list.length > maxItems)
-      return this.#refuse(place, faultOfValue(list), `at most ${maxItems} entries`);
+    if (!this.#isSized(list.length, [minItems, maxItems], place, faultOfValue(list), " entries"))
+      return false;
     const prefix = Array.isArray(prefixItems) ? (prefixItems as JsonSchema[]) : [];
     const applied = items === undefined ? Math.min(prefix.length, list.length) : list.length;
     let fits = true;
@@ -268,10 +270,8 @@ class Check {
   ): boolean {
     const { minProperties, maxProperties, additionalProperties } = schema;
     const names = this.#namesOf(object);
-    if (typeof minProperties === "number" && names.length < minProperties)
-      return this.#refuse(place, `has ${names.length} properties`, `at least ${minProperties}`);
-    if (typeof maxProperties === "number" && names.length > maxProperties)
-      return this.#refuse(place, `has ${names.length} properties`, `at most ${maxProperties}`);
+    const fault = `has ${names.length} properties`;
+    if (!this.#isSized(names.length, [minProperties, maxProperties], place, fault)) return false;
     let fits = this.#hasNeeded(schema, object, place);
     const properties = isJsonObject(schema.properties) ? schema.properties : {};
     for (const name of names) {

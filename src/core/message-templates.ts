@@ -8,7 +8,9 @@
  * - Svix, its operational webhooks: svix-operational.ts
  * - PagerDuty, Events API v2: https://developer.pagerduty.com/docs/events-api-v2/overview/
  */
+
 import { messageAbout, type OperationalMessage, type Severity, svixEventOf } from "./operational-message.ts";
+import { portionsOf } from "./portions.ts";
 
 export const templates = ["slack", "discord", "teams", "pagerduty", "svix"] as const;
 export type Template = (typeof templates)[number];
@@ -78,7 +80,7 @@ const FOOTER = "Breakwater";
 function slackMessage({ headline, facts, severity, link, linkText, type }: Rendering) {
   const text = `${slackSigns[severity]} *${slackText(headline)}*`;
   // A section takes ten fields.
-  const sections = chunks(facts, 10).map((some) => ({
+  const sections = portionsOf(facts, 10).map((some) => ({
     type: "section",
     fields: some.map(([name, value]) => mrkdwn(`*${slackText(name)}*\n${slackText(value)}`)),
   }));
@@ -217,9 +219,4 @@ function markdownText(text: string): string {
 function short(text: string, most: number): string {
   const characters = [...text];
   return characters.length <= most ? text : `${characters.slice(0, most - 1).join("")}…`;
-}
-
-function chunks<T>(list: readonly T[], size: number): T[][] {
-  const count = Math.ceil(list.length / size);
-  return Array.from({ length: count }, (_, index) => list.slice(index * size, (index + 1) * size));
 }

@@ -181,10 +181,9 @@ function stateAfter(
   now: number,
   random: number,
 ): DestinationState {
-  const after = signals.reduce(
-    (state, signal) => destinationStateAfter(state, signal, settings, random),
-    start,
-  );
+  const afterOne = (state: DestinationState, signal: AttemptSignal) =>
+    destinationStateAfter(state, signal, settings, random);
+  const after = signals.reduce(afterOne, start);
   // Only the probe decides about a half-open circuit. Attempts that were under way before may cause a hold, no more.
   const decides = start.circuit.kind !== "half_open" || lease.probe;
   return quiet(decides ? after : { ...start, heldUntil: after.heldUntil }, now);
@@ -212,17 +211,10 @@ function counted(
   const metrics = signals.flatMap(({ metric }) => metric ?? []);
   const failureStreak = failureStreakAfter(state.failureStreak, metrics, now);
   const rollups = rollupsAfter(state.rollups, metrics, now);
-  const { alertState, alerts } = alertsAfter(
-    state.alertState,
-    state.destinationState,
-    recentTraffic(rollups, now),
-    now,
-  );
-  const { deadLetterDigest, isDue } = digestAfter(
-    state.deadLetterDigest,
-    metrics.filter(({ end }) => end === "dead").length,
-    now,
-  );
+  const traffic = recentTraffic(rollups, now);
+  const { alertState, alerts } = alertsAfter(state.alertState, state.destinationState, traffic, now);
+  const dead = metrics.filter(({ end }) => end === "dead").length;
+  const { deadLetterDigest, isDue } = digestAfter(state.deadLetterDigest, dead, now);
   const disableReason = metrics.length > 0 ? disableReasonOf(failureStreak, now) : undefined;
   return {
     state: { ...state, failureStreak, alertState, deadLetterDigest, rollups },
@@ -237,12 +229,10 @@ export function afterUnattemptedDead(
   state: GateState,
   deliveries: number,
   now: number,
-): Readonly<{ state: GateState; digestDue: boolean }> {
+): Readonly<{ state: GateState; isDue: boolean }> {
   const { deadLetterDigest, isDue } = digestAfter(state.deadLetterDigest, deliveries, now);
-  return {
-    state: { ...state, deadLetterDigest, rollups: rollupsAfter(state.rollups, [], now, deliveries) },
-    digestDue: isDue,
-  };
+  const rollups = rollupsAfter(state.rollups, [], now, deliveries);
+  return { state: { ...state, deadLetterDigest, rollups }, isDue };
 }
 
 /**
@@ -309,23 +299,18 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
   const history = pause ? withPause(state.history, pause) : state.history;
   const restarted: Circuit =
     circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
-  const destinationState = {
-    ...state.destinationState,
-    circuit: restarted,
-    heldUntil: 0,
-    window: reopened(window),
-  };
   const after = {
-    ...state,
-    destinationState,
-    history,
-    holding: false,
-    failureStreak: noFailures,
-    transformFaults: noTransformFaults,
+    ...{ ...state, history, holding: false, failureStreak: noFailures, transformFaults: noTransformFaults },
+    destinationState: {
+      ...state.destinationState,
+      circuit: restarted,
+      heldUntil: 0,
+      window: reopened(window),
+    },
+    // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
+    drainSchedule: afterRefusal(state.drainSchedule, null, now),
   };
-  // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
-  const drainSchedule = afterRefusal(state.drainSchedule, null, now);
-  return scheduleDrain(withHistory({ ...after, drainSchedule }, ["resumed"], now), now);
+  return scheduleDrain(withHistory(after, ["resumed"], now), now);
 }
 
 /**

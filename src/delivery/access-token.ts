@@ -75,13 +75,9 @@ export async function accessTokenFor(services: Services, wanted: Wanted): Promis
   return (await opened(services, destination, another.sealed)) ?? { ...unreadable, until: services.now() };
 }
 
-async function opened(
-  { vault }: Services,
-  destination: string,
-  sealed: string,
-): Promise<AccessToken | undefined> {
+async function opened({ vault }: Services, destination: string, sealed: string) {
   try {
-    return { kind: "token", token: await vault.openText(destination, "token", sealed), sealed };
+    return { kind: "token", token: await vault.openText(destination, "token", sealed), sealed } as const;
   } catch {
     return undefined;
   }

@@ -287,11 +287,7 @@ export function archiving(
  * Stores an exchange, unless the name is taken: whoever removes an attempt's content before it is stored takes its name
  * (`emptyExchange`). There is no end to this call: it is the caller's to wait.
  */
-export async function storeExchange(
-  bucket: R2Bucket,
-  key: AttemptKey,
-  exchange: ArchivedExchange,
-): Promise<void> {
+export async function storeExchange(bucket: R2Bucket, key: AttemptKey, exchange: ArchivedExchange) {
   await bucket.put(archiveNameOf(key), JSON.stringify(exchange), {
     onlyIf: { etagDoesNotMatch: "*" },
     httpMetadata: { contentType: "application/json" },

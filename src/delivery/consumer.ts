@@ -53,11 +53,7 @@ export async function consumeDeliveries(given: Services, batch: MessageBatch): P
   }
 }
 
-async function deliver(
-  services: Services,
-  shared: Connections,
-  messages: readonly MessageGroup[],
-): Promise<void> {
+async function deliver(services: Services, shared: Connections, messages: readonly MessageGroup[]) {
   const batch = newBatch(services, shared, messages);
   const parts = messages.flatMap((message) => message.parts);
   await deliverPortions(services, batch, portionOf(services, batch, parts));
@@ -284,11 +280,7 @@ async function loadAgain(
 }
 
 /** Has the destinations share the connections fairly while the task runs, whether they have attempts to make yet or not. */
-async function sharing(
-  batch: Batch,
-  dispatches: readonly ToDeliver[],
-  task: () => Promise<unknown>,
-): Promise<void> {
+async function sharing(batch: Batch, dispatches: readonly ToDeliver[], task: () => Promise<unknown>) {
   const ids = dispatches.flatMap(({ destination, stage }) => (stage === "due" ? destination.id : []));
   const own = new Set(ids.filter((id) => !batch.sharing.has(id)));
   for (const id of own) batch.sharing.add(id);

@@ -305,11 +305,7 @@ function eventsOf({ bundle, indexes = [] }: BundlePart): number[] {
 }
 
 /** Ends waiting deliveries whose bundle does not plan them any more. */
-async function endOrphans(
-  services: Services,
-  destination: Destination,
-  events: readonly number[],
-): Promise<void> {
+async function endOrphans(services: Services, destination: Destination, events: readonly number[]) {
   if (events.length === 0) return;
   const { id } = destination;
   const count = await endRemoved(services, id, events, services.now());

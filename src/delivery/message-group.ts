@@ -169,11 +169,7 @@ export async function ackOrRetry(
 }
 
 /** Retries a message with all its deliveries after a pause. */
-export async function postpone(
-  services: Services,
-  messageGroup: MessageGroup,
-  delaySeconds: number,
-): Promise<void> {
+export async function postpone(services: Services, messageGroup: MessageGroup, delaySeconds: number) {
   const { message, parts, owner, takesWaiting } = messageGroup;
   const body = {
     bundles: parts,

@@ -356,11 +356,7 @@ function settle(
 }
 
 /** Stores what code has made, before any of it is sent. The result that another isolate has stored first stands. */
-async function keepFirst(
-  services: Services,
-  tasks: readonly Task[],
-  found: readonly TransformResult[],
-): Promise<void> {
+async function keepFirst(services: Services, tasks: readonly Task[], found: readonly TransformResult[]) {
   const others = await storeTransformResults(services, found);
   const byKey = new Map(others.map((result) => [nameOfKey(result), result]));
   for (const task of tasks) {

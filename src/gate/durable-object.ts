@@ -45,7 +45,7 @@ import {
 } from "../core/settle.ts";
 import { afterAlarm, afterDecision, type GateMemory, type GateStep, restored } from "../core/write-behind.ts";
 import { faultOf, logToConsole } from "../log.ts";
-import type { DrainMessage } from "../queue-messages.ts";
+import { batchesOf, type DrainMessage } from "../queue-messages.ts";
 import { AccessTokens, type Fetched, type TokenResult } from "./access-tokens.ts";
 import {
   type CommittedPage,
@@ -60,9 +60,6 @@ import {
 } from "./inbox.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
 
-/** Messages that one `sendBatch` takes. */
-const QUEUE_PAGE = 100;
-
 export class DestinationGate extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
   #memory: GateMemory | undefined;
@@ -71,8 +68,7 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** Grants a lease on a group of deliveries, or says why and until when they must wait. */
   async admit(request: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
-    const { result } = await this.#decide((state, now) => admit(state, request, settings, now));
-    return result;
+    return (await this.#decide((state, now) => admit(state, request, settings, now))).result;
   }
 
   /** Ends a lease with its attempts' signals; null when nothing follows from it. Safe to repeat. */
@@ -89,16 +85,13 @@ export class DestinationGate extends DurableObject<Env> {
    * @param sentAt when this was sent, by the same clock; absent from 0.3.0
    */
   async hold(until: number, sentAt?: number): Promise<readonly CircuitEvent[]> {
-    const { events } = await this.#decide((state, now) =>
-      afterHold(state, holdByGate(until, sentAt, now), now),
-    );
-    return events;
+    const held = await this.#decide((state, now) => afterHold(state, holdByGate(until, sentAt, now), now));
+    return held.events;
   }
 
   /** An operator ended the receiver's hold: the backlog is drained, from one attempt at a time. Safe to repeat. */
   async clearHold(): Promise<readonly CircuitEvent[]> {
-    const { events } = await this.#decide((state, now) => afterHoldCleared(state, now));
-    return events;
+    return (await this.#decide(afterHoldCleared)).events;
   }
 
   /**
@@ -134,14 +127,12 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** So many deliveries ended dead without an attempt. Returns whether to schedule the dead-letter digest. */
   async countDead(deliveries: number): Promise<boolean> {
-    const { digestDue } = await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now));
-    return digestDue;
+    return (await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now))).isDue;
   }
 
   /** The transformation of this version made no request for so many more deliveries. Returns whether that is too many. */
   async countTransformFaults(version: number, deliveries: number): Promise<boolean> {
-    const { isOver } = await this.#decide((state) => afterTransformFaults(state, version, deliveries));
-    return isOver;
+    return (await this.#decide((state) => afterTransformFaults(state, version, deliveries))).isOver;
   }
 
   /** The dead deliveries that are not published yet. Changes nothing. */
@@ -243,8 +234,7 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** These deliveries are changed in D1. Returns those that are in flight, which their senders change. Safe to repeat. */
   async recheck(deliveries: readonly number[]): Promise<readonly number[]> {
-    const { inFlight } = await this.#decide((state, now) => recheck(state, deliveries, now));
-    return inFlight;
+    return (await this.#decide((state, now) => recheck(state, deliveries, now))).inFlight;
   }
 
   /** Why the backlog is refused now; null when it would be admitted. Changes nothing. */
@@ -296,10 +286,9 @@ export class DestinationGate extends DurableObject<Env> {
     const { destination } = body;
     let sent = 0;
     try {
-      while (sent < drains) {
-        const page = Math.min(drains - sent, QUEUE_PAGE);
-        await this.env.DRAINS.sendBatch(Array.from({ length: page }, () => ({ body })));
-        sent += page;
+      for (const batch of batchesOf(Array.from({ length: drains }, () => ({ body })))) {
+        await this.env.DRAINS.sendBatch(batch);
+        sent += batch.length;
       }
     } catch (error) {
       logToConsole({ what: "drains_unsent", destination, drains: drains - sent, error: faultOf(error) });

@@ -20,11 +20,9 @@ import {
 } from "../core/group/group-state.ts";
 import { afterGroupReport, type GroupReport } from "../core/group/report.ts";
 import { faultOf, logToConsole } from "../log.ts";
-import type { DrainMessage } from "../queue-messages.ts";
+import { batchesOf, type DrainMessage } from "../queue-messages.ts";
 
 const KEY = "group";
-/** Messages that one `sendBatch` takes. */
-const QUEUE_PAGE = 100;
 
 export class ReceiverGroup extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
@@ -108,11 +106,10 @@ export class ReceiverGroup extends DurableObject<Env> {
   /** A call that gets lost is made up for by the member's own alarm. */
   async #call(members: readonly string[]): Promise<void> {
     try {
-      for (let i = 0; i < members.length; i += QUEUE_PAGE) {
-        const page = members.slice(i, i + QUEUE_PAGE);
-        const bodies = page.map((destination): DrainMessage => ({ destination, drains: 1 }));
-        await this.env.DRAINS.sendBatch(bodies.map((body) => ({ body })));
-      }
+      const messages = members.map((destination) => ({
+        body: { destination, drains: 1 } satisfies DrainMessage,
+      }));
+      for (const batch of batchesOf(messages)) await this.env.DRAINS.sendBatch(batch);
     } catch (error) {
       logToConsole({ what: "group_calls_unsent", group: this.ctx.id.name, error: faultOf(error) });
     }

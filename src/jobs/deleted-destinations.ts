@@ -3,6 +3,7 @@
  * stays as a tombstone as long as one of its deliveries does. Then its gate's state is removed, and then its row.
  */
 import { CONNECTIONS } from "../core/lease.ts";
+import { portionsOf } from "../core/portions.ts";
 import { atGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DrainMessage } from "../queue-messages.ts";
@@ -175,9 +176,9 @@ export async function removeDeleted(services: Services): Promise<void> {
 async function removeBare(services: Services, destinations: readonly string[]): Promise<void> {
   const bare = await withoutDeliveries(services, destinations);
   const forgotten: string[] = [];
-  for (let i = 0; i < bare.length; i += GATES)
+  for (const some of portionsOf(bare, GATES))
     await Promise.all(
-      bare.slice(i, i + GATES).map(async (id) => {
+      some.map(async (id) => {
         if (await atGate(services, id, "forget")) forgotten.push(id);
       }),
     );

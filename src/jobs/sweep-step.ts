@@ -101,11 +101,7 @@ export async function runParts(turn: Turn, begun: Sweep, plan: Plan): Promise<Pa
  * Saves how far the parts have got; false when the lease has gone to another sweep.
  * @param leasedUntil epoch ms; 0 ends the lease
  */
-export function saveProgress(
-  { db }: Services,
-  { lease, saved }: Sweep,
-  leasedUntil: number,
-): Promise<boolean> {
+export function saveProgress({ db }: Services, { lease, saved }: Sweep, leasedUntil: number) {
   const heartbeatAt = Math.min(...Object.values(saved).map(({ at }) => at));
   return saveSweep(db, lease, { parts: saved, heartbeatAt, leasedUntil });
 }

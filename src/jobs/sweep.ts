@@ -211,12 +211,7 @@ export async function recoverLostOf(services: Services, db: D1Database, bundle: 
 }
 
 /** Deliveries to a destination whose row has been removed by hand are dropped. */
-async function makeLostWait(
-  services: Services,
-  db: D1Database,
-  lost: readonly LostDelivery[],
-  now: number,
-): Promise<void> {
+async function makeLostWait(services: Services, db: D1Database, lost: readonly LostDelivery[], now: number) {
   if (lost.length === 0) return;
   const ids = lost.map(({ destinationId }) => destinationId);
   const known = await destinationsById(services.db, ids);

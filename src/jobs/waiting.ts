@@ -9,6 +9,7 @@
 
 import type { DeliveryKey } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
+import { portionsOf } from "../core/portions.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
 import { countDead } from "../delivery/news.ts";
 import { atGate } from "../gate/client.ts";
@@ -16,7 +17,7 @@ import { faultOf } from "../log.ts";
 import type { WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { allOf, inTurn } from "../store/databases.ts";
-import { destinationsById } from "../store/destinations.ts";
+import { destinationsFor } from "../store/destinations.ts";
 import {
   expireWaiting,
   expireWaitingPacks,
@@ -74,10 +75,7 @@ const START: Place = { group: 0, after: "" };
  * minute; where that does not reach all of them, the other hands all on to the queue.
  */
 export async function scheduleDrains(services: Services, turn: PartTurn): Promise<PartResult> {
-  const all = allOf(services);
-  const groups = Array.from({ length: Math.ceil(all.length / GROUP) }, (_, i) =>
-    all.slice(i * GROUP, (i + 1) * GROUP),
-  );
+  const groups = portionsOf(allOf(services), GROUP);
   const [after = "", group = 0, ...handed] = turn.cursor;
   const isByItself = turn.page < groups.length;
   const own = { after: String(after), group: (Number(group) || 0) % groups.length };
@@ -152,8 +150,8 @@ async function handOnNext(
 
 /** Names the destinations in messages for the queue of drains; returns how many it took. Safe to repeat. */
 async function handOn(services: Services, ids: readonly string[]): Promise<number> {
-  const messages = Array.from({ length: Math.ceil(ids.length / DESTINATIONS) }, (_, i) => ({
-    body: { waiting: ids.slice(i * DESTINATIONS, (i + 1) * DESTINATIONS) } satisfies WaitingMessage,
+  const messages = portionsOf(ids, DESTINATIONS).map((waiting) => ({
+    body: { waiting } satisfies WaitingMessage,
   }));
   if (messages.length === 0) return 0;
   try {
@@ -204,66 +202,41 @@ async function scheduleEach(
   return { looked, scheduled };
 }
 
-/** Ends waiting deliveries past their age limit, among the next that the walk comes to. */
+/** Ends waiting deliveries past their age limit, among the next that the walks over packs and rows come to. */
 export async function expireOverdue(services: Services, turn: PartTurn): Promise<PartResult> {
-  const [first, ...positions] = turn.cursor;
-  const walk = new ExpiryWalk(turn, positions);
-  const walked = await inTurn(services, Number(first) || 0, walk.mayContinue, async (db, number) => {
-    if (await turn.hasWork(db, "expired")) await walk.checkDatabase(db, number);
-    return false;
-  });
-  await publishExpired(services, walk.expired, turn.hasTime);
-  await publishHeld(services, walk.held);
-  const expired = [...walk.expired.values()].reduce((sum, count) => sum + count, 0);
-  // The walk has no end, so there is never more for a further page: the next sweep continues.
-  return { ...walked, counts: { expired }, cursor: [walked.next, ...walk.positions], more: false };
-}
-
-/** The walks of one sweep over all waiting deliveries: in each database one over the packs and one over the rows. */
-class ExpiryWalk {
-  /** How many have expired, by destination. */
-  readonly expired = new Map<string, number>();
-  /** The subset that holds its lines. */
-  readonly held: DeliveryKey[] = [];
+  const [first, ...given] = turn.cursor;
   /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
-  readonly positions: (string | number)[];
-  readonly #turn: PartTurn;
-  #checked = 0;
-
-  constructor(turn: PartTurn, positions: readonly (string | number)[]) {
-    this.#turn = turn;
-    this.positions = [...positions];
-  }
-
-  readonly mayContinue = () => this.#checked < CHECKED_IN_ALL && this.#turn.mayContinue();
-
-  async checkDatabase(db: D1Database, number: number): Promise<void> {
+  const positions = [...given];
+  const expired = new Map<string, number>();
+  const held: DeliveryKey[] = [];
+  let checked = 0;
+  const mayContinue = () => checked < CHECKED_IN_ALL && turn.mayContinue();
+  const walked = await inTurn(services, Number(first) || 0, mayContinue, async (db, number) => {
+    if (!(await turn.hasWork(db, "expired"))) return false;
     for (const [place, { expire, share }] of EXPIRIES.entries()) {
-      const until = this.#checked + Math.ceil((CHECKED_IN_ALL - this.#checked) * share);
-      if (this.#checked >= until) continue;
+      const until = checked + Math.ceil((CHECKED_IN_ALL - checked) * share);
+      if (checked >= until) continue;
       const next = async (after: DeliveryKey) => {
-        const found = await expire(db, after, this.#turn.now, Math.min(CHECKED, until - this.#checked));
-        this.#checked += found.looked;
-        for (const [id, count] of found.ended) this.expired.set(id, (this.expired.get(id) ?? 0) + count);
-        this.held.push(...found.held);
+        const found = await expire(db, after, turn.now, Math.min(CHECKED, until - checked));
+        checked += found.looked;
+        for (const [id, count] of found.ended) expired.set(id, (expired.get(id) ?? 0) + count);
+        held.push(...found.held);
         return found.upto;
       };
-      await this.#continue(
-        EXPIRIES.length * number + place,
-        next,
-        () => this.#checked < until && this.#turn.mayContinue(),
-      );
+      const at = 2 * (EXPIRIES.length * number + place);
+      while (positions.length < at + 2) positions.push("");
+      const [destination, event] = positions.slice(at);
+      const start = { destinationId: String(destination), eventId: Number(event) };
+      const upto = await walkRound(start, next, () => checked < until && turn.mayContinue());
+      positions.splice(at, 2, upto.destinationId, upto.eventId);
     }
-  }
-
-  async #continue(walk: number, next: Next, mayContinue: () => boolean): Promise<void> {
-    const at = 2 * walk;
-    while (this.positions.length < at + 2) this.positions.push("");
-    const [destination, event] = this.positions.slice(at);
-    const start: DeliveryKey = { destinationId: String(destination), eventId: Number(event) };
-    const upto = await walkRound(start, next, mayContinue);
-    this.positions.splice(at, 2, upto.destinationId, upto.eventId);
-  }
+    return false;
+  });
+  await publishExpired(services, expired, turn.hasTime);
+  await publishHeld(services, held);
+  const count = [...expired.values()].reduce((sum, one) => sum + one, 0);
+  // The walk has no end, so there is never more for a further page: the next sweep continues.
+  return { ...walked, counts: { expired: count }, cursor: [walked.next, ...positions], more: false };
 }
 
 /** Checks what comes after `after`; returns how far it has got, or undefined at the end. */
@@ -310,10 +283,7 @@ async function publishExpired(
 
 async function publishHeld(services: Services, held: readonly DeliveryKey[]): Promise<void> {
   if (held.length === 0) return;
-  const byId = await destinationsById(
-    services.db,
-    held.map(({ destinationId }) => destinationId),
-  );
+  const byId = await destinationsFor(services.db, held);
   const news = held.flatMap(({ eventId, destinationId }) => {
     const destination = byId.get(destinationId);
     return destination ? [{ event: eventId, destination }] : [];
@@ -322,11 +292,7 @@ async function publishHeld(services: Services, held: readonly DeliveryKey[]): Pr
 }
 
 /** Calls for one item after the other, a few at once, while there is time; returns how many of the first were called for. */
-async function atGates<T>(
-  items: readonly T[],
-  hasTime: () => boolean,
-  call: (item: T) => Promise<void>,
-): Promise<number> {
+async function atGates<T>(items: readonly T[], hasTime: () => boolean, call: (item: T) => Promise<void>) {
   let begun = 0;
   async function lane(): Promise<void> {
     do {

@@ -135,12 +135,7 @@ export class GatedSender implements SimulatedSender {
   }
 
   /** @param next what a drain does when the lease has come to something */
-  async #useLease(
-    grant: Grant,
-    deliveries: readonly Job[],
-    patienceMs: number,
-    next?: () => void,
-  ): Promise<void> {
+  async #useLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void) {
     const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
     const lease = runLease(this.#effects, {
       ...terms,

@@ -15,6 +15,7 @@ import {
   nameBehind,
 } from "../core/archive.ts";
 import { bundleOf, indexOf, isErased, type Runs } from "../core/bundle.ts";
+import { portionsOf } from "../core/portions.ts";
 import { type Sleep, within } from "../time.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES } from "./bundles.ts";
 import { type Databases, select } from "./databases.ts";
@@ -68,13 +69,9 @@ export async function emptyExchange({ bucket, sleep }: Archive, key: AttemptKey)
 const PAGE = 1_000;
 
 /** Removes the exchanges of these attempts, where there are any. */
-export async function removeExchanges(
-  { bucket, sleep }: Archive,
-  keys: readonly AttemptKey[],
-): Promise<void> {
-  const names = keys.map(archiveNameOf);
-  for (let from = 0; from < names.length; from += PAGE)
-    await within({ sleep }, CALL_MS, bucket.delete(names.slice(from, from + PAGE)), SILENCE);
+export async function removeExchanges({ bucket, sleep }: Archive, keys: readonly AttemptKey[]) {
+  for (const names of portionsOf(keys.map(archiveNameOf), PAGE))
+    await within({ sleep }, CALL_MS, bucket.delete(names), SILENCE);
 }
 
 type Walked = Readonly<{

@@ -73,10 +73,7 @@ function ownHeaders(bytes: Uint8Array): Readonly<Record<number, RequestHeaders>>
   return bytes.byteLength === 0 ? {} : JSON.parse(new TextDecoder().decode(bytes));
 }
 
-async function plainOf(
-  hex: string,
-  { encoding, checksum }: StoredHeader,
-): Promise<Uint8Array<ArrayBuffer> | undefined> {
+async function plainOf(hex: string, { encoding, checksum }: StoredHeader) {
   try {
     const stored = Uint8Array.fromHex(hex);
     if (encoding === "gzip") return await through(stored, new DecompressionStream("gzip"));

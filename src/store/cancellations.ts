@@ -186,12 +186,7 @@ function isMeant({ acceptedAt, type }: Found, { eventTypes, ...accepted }: Waiti
 }
 
 /** Cancels those of the deliveries that still wait; returns how many. */
-export function cancelEach(
-  db: D1Database,
-  destination: string,
-  events: readonly number[],
-  now: number,
-): Promise<number> {
+export function cancelEach(db: D1Database, destination: string, events: readonly number[], now: number) {
   const names: DeliveryKey[] = events.map((event) => ({ destinationId: destination, eventId: event }));
   return endWaiting(db, names, { state: "cancelled", reason: REASON }, now);
 }

@@ -8,6 +8,7 @@
 
 import { type DeliveryKey, deliveryName, destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
+import { portionsOf } from "../core/portions.ts";
 import { type Kept, shortest, wholeDays } from "../core/retention.ts";
 import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
 import { parsedOr } from "./columns.ts";
@@ -178,11 +179,7 @@ const FORGET_LATER = repeatable(
 );
 
 /** Takes bundles off the list, then puts bundles on it. One that is on it already keeps what has been begun and has got further. */
-export async function saveLater(
-  db: D1Database,
-  later: readonly Later[],
-  done: readonly number[] = [],
-): Promise<void> {
+export async function saveLater(db: D1Database, later: readonly Later[], done: readonly number[] = []) {
   const statements = [
     ...(done.length > 0 ? [db.prepare(FORGET_LATER).bind(JSON.stringify(done))] : []),
     ...(later.length > 0 ? [db.prepare(PUT_LATER).bind(JSON.stringify(later))] : []),
@@ -216,10 +213,8 @@ export async function eventsDone(
   const planned = indexes.map((index) => ({ index, destinations: destinationsOf(plan, index) }));
   const all = [...new Set(planned.flatMap(({ destinations }) => destinations))];
   const done = new Set<string>();
-  for (let from = 0; from < all.length; from += DESTINATIONS) {
-    const named = JSON.stringify(
-      all.slice(from, from + DESTINATIONS).map((destination) => [bundle, destination]),
-    );
+  for (const some of portionsOf(all, DESTINATIONS)) {
+    const named = JSON.stringify(some.map((destination) => [bundle, destination]));
     const [own, packed] = await db.batch([
       db.prepare(OWN_ROWS_ENDS).bind(named),
       db.prepare(ENDED_PACKS).bind(named),

@@ -17,7 +17,7 @@ import {
   type MergedPage,
   mergedPage,
 } from "./delivery-list.ts";
-import { destinationsById } from "./destinations.ts";
+import { destinationsFor } from "./destinations.ts";
 import { walkBack, walkBackSql } from "./event-list.ts";
 import { rowsIn } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
@@ -95,10 +95,7 @@ async function lookedUp(
   db: D1Database,
   planned: readonly Planned[],
 ): Promise<FoundDelivery[]> {
-  const targets = await destinationsById(
-    first,
-    planned.map(({ destinationId }) => destinationId),
-  );
+  const targets = await destinationsFor(first, planned);
   const pairs = planned.map(({ eventId, destinationId }) => [bundleOf(eventId), destinationId] as const);
   const stored = await rowsIn(db, pairs, targets);
   const rows = new Map(stored.map((row) => [deliveryName(row), row]));

@@ -245,11 +245,7 @@ async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promis
   return (await db.batch<RawRow>(statements)).map(({ results }) => results);
 }
 
-function storedIn(
-  db: D1Database,
-  parts: readonly BundlePart[],
-  fewDueOf: ReadonlySet<number>,
-): D1PreparedStatement[] {
+function storedIn(db: D1Database, parts: readonly BundlePart[], fewDueOf: ReadonlySet<number>) {
   if (parts.length === 0) return [];
   const pairs = new Map(
     parts.flatMap(({ bundle, destinations }) =>

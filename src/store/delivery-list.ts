@@ -35,7 +35,7 @@ import {
   isWanted,
 } from "./delivery-filter.ts";
 import { type Destination, destinations } from "./destination.ts";
-import { destinationsById } from "./destinations.ts";
+import { destinationsFor } from "./destinations.ts";
 import { eventNames } from "./events.ts";
 import { mergedParts, type Rank } from "./merge.ts";
 import { packedRows } from "./packs.ts";
@@ -140,10 +140,7 @@ export async function withDestinations(
 ): Promise<readonly FoundDelivery[]> {
   const bare = found.filter(({ destination }) => destination === null);
   if (bare.length === 0) return found;
-  const byId = await destinationsById(
-    db,
-    bare.map(({ destinationId }) => destinationId),
-  );
+  const byId = await destinationsFor(db, bare);
   return found.map((delivery) => ({
     ...delivery,
     destination: delivery.destination ?? byId.get(delivery.destinationId) ?? null,

@@ -31,11 +31,7 @@ type Tenant = string | undefined;
  * is taken: `isTaken` and `destinationByUid` say which. Raw SQL, because the statement that inserts has to check all of that, so that two at the
  * same moment cannot exceed the limit.
  */
-export async function insertDestination(
-  db: D1Database,
-  row: NewDestination,
-  most: number,
-): Promise<Destination | undefined> {
+export async function insertDestination(db: D1Database, row: NewDestination, most: number) {
   const raw = await insertion(db, row, most, "ON CONFLICT DO NOTHING").first<RawRow>();
   return raw === null ? undefined : modelOf(destinations, raw);
 }
@@ -86,20 +82,12 @@ export async function isTaken(db: D1Database, id: string): Promise<boolean> {
   return (await db.prepare("SELECT 1 FROM destinations WHERE id = ?1").bind(id).first()) !== null;
 }
 
-export async function findDestination(
-  db: D1Database,
-  id: string,
-  tenant: Tenant,
-): Promise<Destination | undefined> {
+export async function findDestination(db: D1Database, id: string, tenant: Tenant) {
   return drizzle(db).select().from(destinations).where(undeleted(id, tenant)).get();
 }
 
 /** By the `uid` that the tenant has given it. */
-export async function destinationByUid(
-  db: D1Database,
-  tenant: string,
-  uid: string,
-): Promise<Destination | undefined> {
+export async function destinationByUid(db: D1Database, tenant: string, uid: string) {
   const { deletedAt, tenant: owner, uid: own } = destinations;
   return drizzle(db)
     .select()
@@ -111,10 +99,7 @@ export async function destinationByUid(
 type Page = Readonly<{ tenant: Tenant; after: string | undefined; limit: number; descending?: boolean }>;
 
 /** In order of id. A page reads only the rows that it shows. */
-export async function listDestinations(
-  db: D1Database,
-  { tenant, after, limit, descending = false }: Page,
-): Promise<Destination[]> {
+export async function listDestinations(db: D1Database, { tenant, after, limit, descending = false }: Page) {
   return drizzle(db)
     .select()
     .from(destinations)
@@ -231,6 +216,14 @@ export async function destinationsById(
   const wanted = [...new Set(ids)];
   const rows = wanted.length === 0 ? [] : await select<RawRow>(db, BY_IDS, wanted);
   return new Map(rows.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+}
+
+/** The destinations of the deliveries. */
+export function destinationsFor(db: D1Database, deliveries: readonly Readonly<{ destinationId: string }>[]) {
+  return destinationsById(
+    db,
+    deliveries.map(({ destinationId }) => destinationId),
+  );
 }
 
 export type SealedSecrets = Pick<

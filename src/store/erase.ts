@@ -26,6 +26,7 @@ import {
   type StoredHeader,
 } from "../core/bundle.ts";
 import { headerWithout, tagsLost } from "../core/erase.ts";
+import { portionsOf } from "../core/portions.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";
@@ -94,9 +95,9 @@ export async function eraseFrom(
   const meant = Object.keys(plan).flatMap((destination, place) =>
     place >= from && among(plan[destination] ?? [], indexes).length > 0 ? [{ destination, place }] : [],
   );
-  for (let at = 0; at < meant.length; at += DESTINATIONS) {
-    if (at > 0 && !mayGoOn()) return meant[at]?.place;
-    const portion = meant.slice(at, at + DESTINATIONS).map(({ destination }) => destination);
+  for (const [i, some] of portionsOf(meant, DESTINATIONS).entries()) {
+    if (i > 0 && !mayGoOn()) return some[0]?.place;
+    const portion = some.map(({ destination }) => destination);
     const deliveries = await eraseDeliveries(db, bundle, portion, extent, now);
     await erased?.(deliveries);
   }

@@ -267,10 +267,7 @@ type Sized = Pick<ListedEvent, "id" | "bundleBytes">;
  * How many of the events, from the first on, have bundles within the bound of bytes; those of one bundle in any case.
  * @param isAsked whose body is asked for: the others cost nothing
  */
-export function countWithinBytes<E extends Sized>(
-  events: readonly E[],
-  isAsked: (event: E) => boolean,
-): number {
+export function countWithinBytes<E extends Sized>(events: readonly E[], isAsked: (event: E) => boolean) {
   const bundles = new Set<number>();
   let bytes = 0;
   const end = events.findIndex((event) => {
@@ -313,7 +310,7 @@ export async function eachBody<E extends Sized>(
   use: (event: E, body: Uint8Array | undefined) => void,
 ): Promise<void> {
   for (const [db, share] of sharesOf(databases, events, ({ id }) => id)) {
-    for (const portion of portionsOf(share)) {
+    for (const portion of byBytes(share)) {
       const ids = bundlesOf(portion.map(({ id }) => id));
       type Row = { id: number; header: string; body: string };
       for (const { id, header, body } of await select<Row>(db, BODIES, ids)) {
@@ -329,7 +326,7 @@ export async function eachBody<E extends Sized>(
   }
 }
 
-function portionsOf<E extends Sized>(events: readonly E[]): E[][] {
+function byBytes<E extends Sized>(events: readonly E[]): E[][] {
   const groups = [...Map.groupBy(events, ({ id }) => bundleOf(id)).values()];
   return portioned(groups, ([first]) => first?.bundleBytes ?? 0, PORTION_BYTES).map((some) => some.flat());
 }

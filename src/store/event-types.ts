@@ -4,6 +4,7 @@
  */
 import { and, asc, desc, eq, gt, isNotNull, isNull, like, lt, or } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
+import { portionsOf } from "../core/portions.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { select } from "./databases.ts";
 import { eventTypes } from "./schema.ts";
@@ -63,10 +64,7 @@ type Page = Readonly<{
 }>;
 
 /** In order of their names. */
-export async function listEventTypes(
-  db: D1Database,
-  { archived, after, limit, descending = false }: Page,
-): Promise<EventType[]> {
+export async function listEventTypes(db: D1Database, { archived, after, limit, descending = false }: Page) {
   return drizzle(db)
     .select()
     .from(eventTypes)
@@ -136,11 +134,9 @@ export async function eventTypesByName(
   names: readonly string[],
 ): Promise<ReadonlyMap<string, EventType>> {
   const found = new Map<string, EventType>();
-  for (let i = 0; i < names.length; i += READ_AT_ONCE) {
-    const some = names.slice(i, i + READ_AT_ONCE);
+  for (const some of portionsOf(names, READ_AT_ONCE))
     for (const raw of await select<RawRow>(db, `SELECT e.* FROM ${LISTED_TYPES}`, some))
       found.set(String(raw.name), modelOf(eventTypes, raw));
-  }
   return found;
 }
 

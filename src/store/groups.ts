@@ -2,7 +2,7 @@
 import { asc, eq, gt, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { BY_HOST } from "../core/group/name.ts";
-import { modelOf, type RawRow } from "./columns.ts";
+import { givenColumns, modelOf, type RawRow } from "./columns.ts";
 import { select } from "./databases.ts";
 import { type Group, groups, sharedHosts } from "./group.ts";
 import { countUpTo } from "./sql.ts";
@@ -41,29 +41,21 @@ export async function listGroups(
   return names.slice(0, limit).map((name) => ({ name, row: byName.get(name) }));
 }
 
-/** The limit is part of the statement, so that two at the same moment cannot exceed it. */
-const PUT = `
-  INSERT INTO groups (name, max_concurrency, rate_per_second, rate_burst, breaker_failure_ratio, breaker_min_attempts,
-    breaker_window_s, breaker_cooldown_s, breaker_max_cooldown_s, created_at, updated_at)
-  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10
-  WHERE EXISTS (SELECT 1 FROM groups WHERE name = ?1) OR ${countUpTo(MOST_GROUPS, "groups")} < ${MOST_GROUPS}
-  ON CONFLICT (name) DO UPDATE SET max_concurrency = excluded.max_concurrency,
-    rate_per_second = excluded.rate_per_second, rate_burst = excluded.rate_burst,
-    breaker_failure_ratio = excluded.breaker_failure_ratio, breaker_min_attempts = excluded.breaker_min_attempts,
-    breaker_window_s = excluded.breaker_window_s, breaker_cooldown_s = excluded.breaker_cooldown_s,
-    breaker_max_cooldown_s = excluded.breaker_max_cooldown_s, updated_at = excluded.updated_at
-  RETURNING *`;
-
 type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
 
-/** Creates or replaces a group's limits; undefined when there are too many groups. */
+/**
+ * Creates or replaces a group's limits; undefined when there are too many groups: the limit is part of the statement, so that
+ * two at the same moment cannot exceed it.
+ */
 export async function putGroup(db: D1Database, group: GroupInput, now: number): Promise<Group | undefined> {
-  const { breakerFailureRatio, breakerMinAttempts, breakerWindowS, breakerCooldownS, breakerMaxCooldownS } =
-    group;
-  const breaker = [breakerFailureRatio, breakerMinAttempts, breakerWindowS];
-  const limits = [group.maxConcurrency, group.ratePerSecond, group.rateBurst];
-  const columns = [group.name, ...limits, ...breaker, breakerCooldownS, breakerMaxCooldownS];
-  const [raw] = await select<RawRow>(db, PUT, ...columns, now);
+  const { names, values } = givenColumns(groups, { ...group, createdAt: now, updatedAt: now });
+  const replaced = names.filter((name) => name !== "name" && name !== "created_at");
+  const put = `
+    INSERT INTO groups (${names}) SELECT ${names.map((_, i) => `?${i + 2}`)}
+    WHERE EXISTS (SELECT 1 FROM groups WHERE name = ?1) OR ${countUpTo(MOST_GROUPS, "groups")} < ${MOST_GROUPS}
+    ON CONFLICT (name) DO UPDATE SET ${replaced.map((name) => `${name} = excluded.${name}`)}
+    RETURNING *`;
+  const [raw] = await select<RawRow>(db, put, group.name, ...values);
   return raw && modelOf(groups, raw);
 }
 

@@ -8,6 +8,7 @@
 import { type BundlePart, bundleOf, eventAt, indexOf, partsOf } from "../core/bundle.ts";
 import { type InboxPosition, PAGE_BYTES, withNext } from "../core/inbox.ts";
 import { HALF, indexesIn, type Mask } from "../core/pack.ts";
+import { portionsOf } from "../core/portions.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 
@@ -175,8 +176,7 @@ export async function oldestUnread(
   places: readonly InboxPlace[],
 ): Promise<readonly (number | null)[]> {
   const oldest: (number | null)[] = [];
-  for (let from = 0; from < places.length; from += PLACES) {
-    const some = places.slice(from, from + PLACES);
+  for (const some of portionsOf(places, PLACES)) {
     const read = await Promise.all(
       allOf(databases).map((db, database) => {
         const starts = some.map(({ destination, position: { next } }) => {

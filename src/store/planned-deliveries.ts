@@ -21,6 +21,7 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
+import { portionsOf } from "../core/portions.ts";
 import { bundlesOf, homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { type Databases, select } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
@@ -34,7 +35,7 @@ import {
 } from "./delivery-filter.ts";
 import type { FoundDelivery } from "./delivery-list.ts";
 import { type Destination, destinations } from "./destination.ts";
-import { destinationsById } from "./destinations.ts";
+import { destinationsFor } from "./destinations.ts";
 import { packedRows } from "./packs.ts";
 import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
 
@@ -94,8 +95,7 @@ export async function findEventAlone(
   const { home, row, header, event } = read;
   if (!(await oldAmong(over, [event]))(event)) return event;
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
-  for (let from = 0; from < ids.length; from += LOOKED_UP) {
-    const some = ids.slice(from, from + LOOKED_UP);
+  for (const some of portionsOf(ids, LOOKED_UP)) {
     const found = await foundAt(databases, home, { ...row, header }, eventId, some);
     if (!haveEnded(found, over)) return event;
   }
@@ -150,9 +150,10 @@ export async function findDelivery(
   const about = detailsAt(header, index);
   const isPlanned = runsInclude(plan[destinationId] ?? [], index);
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const placed =
-    stored.destination ?? (await destinationsById(databases.db, [destinationId])).get(destinationId);
-  const destination = placed ?? null;
+  const destination =
+    stored.destination ??
+    (await destinationsFor(databases.db, [{ destinationId }])).get(destinationId) ??
+    null;
   const { ttlSeconds, isErased } = about;
   const key = { eventId, destinationId, acceptedAt, deliverAt, ttlSeconds };
   const found = { ...foundOf(key, deliveryIn(stored, eventId, destination), destination), isErased };
@@ -190,7 +191,10 @@ async function foundAt(
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
   const planned = ids.map((destinationId) => plannedAt(bundle, { eventId, destinationId }));
-  const [targets, states] = await Promise.all([destinationsById(first, ids), storedStatesOf(home, planned)]);
+  const [targets, states] = await Promise.all([
+    destinationsFor(first, planned),
+    storedStatesOf(home, planned),
+  ]);
   return planned.map((one) => foundWith(one, states, targets));
 }
 
@@ -259,10 +263,8 @@ export async function deliveriesOfEvents(
       };
     }),
   );
-  const ids = parts.flatMap(({ planned }) =>
-    planned.flatMap(({ first }) => first.map(({ destinationId }) => destinationId)),
-  );
-  const targets = await destinationsById(databases.db, ids);
+  const all = parts.flatMap(({ planned }) => planned.flatMap(({ first }) => first));
+  const targets = await destinationsFor(databases.db, all);
   return new Map(
     parts.flatMap(({ planned, states }) =>
       planned.map(({ eventId, first, count }): [number, SomeDeliveries] => [

@@ -103,10 +103,7 @@ function pageOf(found: readonly FoundDelivery[], limit: number, rest: DeliveryKe
  * Where the list of scheduled deliveries continues after this one; undefined when it is unscheduled. A key without a
  * destination is where a page of unscheduled ones stopped.
  */
-async function scheduledPosition(
-  d1: D1Database,
-  { destinationId, eventId }: DeliveryKey,
-): Promise<Position | undefined> {
+async function scheduledPosition(d1: D1Database, { destinationId, eventId }: DeliveryKey) {
   if (destinationId === "") return undefined;
   const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1";
   const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
@@ -145,11 +142,7 @@ function scheduledOrder(planned: readonly Planned[]): Planned[] {
 const PAIRS = 200;
 
 /** Planned deliveries that have neither a bit nor a row, and whose destinations are not deleted: at least the first `most`. */
-async function queuedOf(
-  { databases, d1 }: Place,
-  planned: readonly Planned[],
-  most: number,
-): Promise<FoundDelivery[]> {
+async function queuedOf({ databases, d1 }: Place, planned: readonly Planned[], most: number) {
   const found: FoundDelivery[] = [];
   const nameOf = ({ eventId, destinationId }: DeliveryKey) => `${bundleOf(eventId)} ${destinationId}`;
   for (let from = 0; from < planned.length && found.length < most; ) {

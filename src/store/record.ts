@@ -183,11 +183,6 @@ const COUNT_FAILED = { waiting: countFailedIn("waiting"), retrying: countFailedI
  * @param keys a JSON array of `[destination, event]`
  * @param dueBy epoch ms: counts only deliveries whose age limit is at or before it
  */
-export function countFailed(
-  db: D1Database,
-  state: StillState,
-  keys: string,
-  dueBy: number,
-): D1PreparedStatement {
+export function countFailed(db: D1Database, state: StillState, keys: string, dueBy: number) {
   return db.prepare(COUNT_FAILED[state]).bind(keys, dueBy);
 }

@@ -9,6 +9,7 @@
 import { bundleOf, type DeliveryKey, eventAt, lastEventOf } from "../core/bundle.ts";
 import { type DrainRange, inClasses, interleaved } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
+import { portionsOf } from "../core/portions.ts";
 import type { CancelReason, DeadReason } from "../core/reasons.ts";
 import { inShares } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -71,8 +72,7 @@ export async function waitingDestinations(
   limit: number,
 ): Promise<WaitingPage> {
   let page: WaitingPage = { ids: [], isLast: true };
-  for (let i = 0; i < databases.length; i += READ_AT_ONCE) {
-    const some = databases.slice(i, i + READ_AT_ONCE);
+  for (const some of portionsOf(databases, READ_AT_ONCE)) {
     const found = await Promise.all(
       some.map((db) => select<{ id: string }>(db, DESTINATION_IDS, after, limit)),
     );
@@ -322,12 +322,7 @@ const END_PACKED = `
   ON CONFLICT DO NOTHING RETURNING 1`;
 
 /** Ends those of the deliveries that still wait, and counts them in their replays; returns how many. */
-export async function endWaiting(
-  db: D1Database,
-  deliveries: readonly DeliveryKey[],
-  end: End,
-  now: number,
-): Promise<number> {
+export async function endWaiting(db: D1Database, deliveries: readonly DeliveryKey[], end: End, now: number) {
   return (await endStill(db, deliveries, end, now)).count;
 }
 

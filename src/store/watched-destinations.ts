@@ -80,11 +80,7 @@ export async function watchedDestinations(
     : mostActiveOf(databases, tenant, limit);
 }
 
-async function mostActiveOfAll(
-  { db, further = [] }: Databases,
-  limit: number,
-  random: () => number,
-): Promise<Watched> {
+async function mostActiveOfAll({ db, further = [] }: Databases, limit: number, random: () => number) {
   const elsewhere = await Promise.all(further.map((one) => select(one, ACTIVE_IDS, null, limit)));
   const [rows, total] = await Promise.all([
     select<RawRow>(db, ACTIVE, null, limit, elsewhere.flat()),

@@ -206,15 +206,9 @@ function given(
   const useBy = now + BLOCK_MS;
   const leasesEndBy = useBy + request.leaseMs;
   const block: GroupBlock = {
-    id,
-    member,
-    tenant,
-    slots,
+    ...{ id, member, tenant, slots, everyMs, tat, expiresAt: leasesEndBy + GROUP_SKEW_MS },
     ...(probe && { probe }),
     ...(fresh && { fresh: true }),
-    everyMs,
-    tat,
-    expiresAt: leasesEndBy + GROUP_SKEW_MS,
   };
   // The tenant's other members come after those of others.
   const [behind, before] = partition(state.ring, (one) => one.tenant === tenant);
@@ -224,18 +218,9 @@ function given(
   const served = ring.length > 0 ? [...others, { tenant, at: now }].slice(-MAX_RING) : [];
   const next = { ...state, given: count, ring, served, blocks: [...state.blocks, block] };
   const wanted = isScarce(next, settings);
-  const pace = { firstAt, everyMs, slackMs };
-  const answer = {
-    id,
-    slots,
-    sends,
-    ...pace,
-    useBy,
-    leasesEndBy,
-    ...(probe && { probe }),
-    ...(wanted && { wanted }),
-  };
-  return { state: next, answer: { at: now, kind: "block", block: answer } };
+  const terms = { id, slots, sends, firstAt, everyMs, slackMs, useBy, leasesEndBy };
+  const marks = { ...(probe && { probe }), ...(wanted && { wanted }) };
+  return { state: next, answer: { at: now, kind: "block", block: { ...terms, ...marks } } };
 }
 
 /** Whether the ends of blocks matter: somebody waits, half is out, or successes are to widen the window. */

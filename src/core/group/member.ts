@@ -152,15 +152,10 @@ export function needsOf(
   const sends = probe ? 1 : Math.max(reservation.sends, Math.min(MOST_SENDS, AHEAD * sum(used, "taken")));
   const needed = Math.min(slots, reservation.sends, connections);
   const wanted = probe ? 1 : Math.max(needed, Math.min(slots, AHEAD * sum(used, "peak")));
-  const needs = {
-    askedAt: now,
-    slots: wanted,
-    sends,
-    leaseMs,
-    ends,
-    succeeded,
+  return {
+    membership: { ...membership, blocks },
+    needs: { askedAt: now, slots: wanted, sends, leaseMs, ends, succeeded },
   };
-  return { membership: { ...membership, blocks }, needs };
 }
 
 /** The membership after a lease was granted from the block, and the lease's share. */

@@ -88,13 +88,10 @@ function withEnds(state: GroupState, { ends, member }: GroupReport): GroupState 
   const blocks = state.blocks.flatMap((block): GroupBlock[] => {
     const end = block.member === member ? by.get(block.id) : undefined;
     if (!end) return [block];
-    const after = {
-      ...block,
-      slots: Math.min(block.slots, end.slots),
-      tat: block.tat - end.unused * block.everyMs,
-    };
-    if (after.slots > 0) return [after];
-    tat = Math.max(tat, after.tat);
+    const slots = Math.min(block.slots, end.slots);
+    const usedTat = block.tat - end.unused * block.everyMs;
+    if (slots > 0) return [{ ...block, slots, tat: usedTat }];
+    tat = Math.max(tat, usedTat);
     return [];
   });
   return { ...state, blocks, tat };
@@ -145,16 +142,10 @@ function afterProbe(
   const { circuit } = state;
   if (circuit.kind !== "half_open") return state;
   const { succeeded, limited, failed, tenant } = report;
-  if (succeeded + limited > 0 && failed === 0)
-    return {
-      ...state,
-      circuit: { kind: "closed", since: now, trips: circuit.trips },
-      votes: [],
-      unreached: 0,
-    };
+  const closed = { kind: "closed", since: now, trips: circuit.trips } as const;
+  if (succeeded + limited > 0 && failed === 0) return { ...state, circuit: closed, votes: [], unreached: 0 };
   if (failed === 0) return state;
-  const isAgreed =
-    isUnreachable(report) || (circuit.failed !== undefined && circuit.failed.tenant !== tenant);
+  const isAgreed = isUnreachable(report) || (circuit.failed && circuit.failed.tenant !== tenant);
   if (isAgreed) return withOpened(state, breaker, now, random);
   const { until } = opened(circuit.trips + 1, breaker, now, random);
   return { ...state, circuit: { ...circuit, failed: { tenant, until } } };
@@ -171,17 +162,9 @@ function withVotes(
   const { succeeded, failed, tenant } = report;
   if (circuit.kind !== "closed" || succeeded + failed === 0) return state;
   const inWindow = state.votes.filter(({ from }) => now - from < breaker.windowMs);
-  const { from, attempts, failures } = inWindow.find((one) => one.tenant === tenant) ?? {
-    from: now,
-    attempts: 0,
-    failures: 0,
-  };
-  const mine: TenantVote = {
-    tenant,
-    from,
-    attempts: attempts + succeeded + failed,
-    failures: failures + failed,
-  };
+  const former = inWindow.find((one) => one.tenant === tenant);
+  const { from, attempts, failures } = former ?? { from: now, attempts: 0, failures: 0 };
+  const mine = { tenant, from, attempts: attempts + succeeded + failed, failures: failures + failed };
   const votes = [...inWindow.filter((one) => one.tenant !== tenant), mine].slice(-MAX_TENANTS);
   const unreached = succeeded > 0 ? 0 : state.unreached + (isUnreachable(report) ? report.unreached : 0);
   const next = { ...state, votes, unreached };

@@ -94,11 +94,12 @@ const edgeCodes: Readonly<Record<number, AttemptError>> = {
 function edgeError(answer: Answer): AttemptError | undefined {
   const { status, header } = answer;
   // Most answers are none of these, and asking for a header takes longer than the rest.
-  if (status !== 403 && status !== 409 && status !== 530 && !(status in edgeStatuses)) return undefined;
+  const isOfDns = status === 403 || status === 409;
+  if (!isOfDns && status !== 530 && !(status in edgeStatuses)) return undefined;
   if (header("server")?.trim().toLowerCase() !== "cloudflare") return undefined;
   const code = edgeCodeOf(answer);
   if (code === undefined) return undefined;
-  if (status === 403 || status === 409) return edgeCodes[code];
+  if (isOfDns) return edgeCodes[code];
   if (code === status) return edgeStatuses[code] ?? "network";
   return code >= 1000 && code < 2000 ? (edgeCodes[code] ?? "network") : undefined;
 }

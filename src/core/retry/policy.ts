@@ -162,10 +162,7 @@ function msOf(seconds: number | undefined): number | undefined {
 }
 
 /** A status that the owner wants retried is retried like any other: the preset's limit for it no longer applies. */
-function withOverrides(
-  rules: StatusRules,
-  { retry = [], fail = [] }: NonNullable<RetrySpec["on"]>,
-): StatusRules {
+function withOverrides(rules: StatusRules, { retry = [], fail = [] }: NonNullable<RetrySpec["on"]>) {
   const limits = Object.entries(rules.attemptLimits).filter(
     ([cause]) => !retry.some((status) => cause === `http_${status}`),
   );

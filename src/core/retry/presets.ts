@@ -30,10 +30,7 @@ export type PresetName = (typeof presetNames)[number];
 const minute = 60;
 const hour = 60 * minute;
 const hourMs = hour * 1000;
-/** The same for every preset: no source mentions deliveries without an attempt. */
-const expireUnattemptedAfterMs = 14 * 24 * hourMs;
-
-export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
+const sources: Readonly<Record<PresetName, Omit<RetryPolicy, "expireUnattemptedAfterMs">>> = {
   // Chosen with the storm benchmark; the figures are in bench/storm/figures.md, the reasons in docs/retry-policies.md.
   //
   // Limits: with little traffic the gate's probes are attempts of the few deliveries there are, so any count of
@@ -53,7 +50,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "equal",
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 74 * hourMs,
-    expireUnattemptedAfterMs,
     rules: {
       clientErrors: { retried: [402, 404, 408, 409, 423, 425, 429] },
       attemptLimits: { http_402: 16, http_404: 16, http_408: 16, http_409: 16, http_423: 16, http_425: 16 },
@@ -65,7 +61,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "equal",
     maxAttempts: 16,
     giveUpAfterMs: 72 * hourMs,
-    expireUnattemptedAfterMs,
     // "404 retried, conservatively, then escalated": five attempts, half an hour at most.
     rules: { clientErrors: { permanent: [400, 401, 403, 410, 422] }, attemptLimits: { http_404: 5 } },
     retryAfter: "floor",
@@ -75,7 +70,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.2 },
     maxAttempts: 5,
     giveUpAfterMs: 72 * hourMs,
-    expireUnattemptedAfterMs,
     // "DNS a limited number of times": three. Silent on timeouts and the rarer 5xx, which are retried.
     rules: { clientErrors: { retried: [408, 429] }, attemptLimits: { dns: 3 } },
     retryAfter: "instead",
@@ -85,7 +79,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.5 },
     maxAttempts: 8,
     giveUpAfterMs: 48 * hourMs,
-    expireUnattemptedAfterMs,
     // Its longest wait is 8 h, jitter included. It also names full and decorrelated jitter.
     // Its eight attempts are over after 9 to 20 h, although it says 24 to 48 h; docs/retry-policies.md has the figures.
     // It retries 408, 429, 500, 502, 503 and 504. It is silent on the other 4xx and the rarer 5xx, which are retried.
@@ -99,7 +92,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "full",
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 48 * hourMs,
-    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [400, 401, 403, 404, 405] }, attemptLimits: {} },
     retryAfter: "instead",
   },
@@ -108,7 +100,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "full",
     maxAttempts: 5,
     giveUpAfterMs: 72 * hourMs,
-    expireUnattemptedAfterMs,
     rules: { clientErrors: { retried: [429] }, attemptLimits: {} },
     retryAfter: "instead",
   },
@@ -117,7 +108,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "full",
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 24 * hourMs,
-    expireUnattemptedAfterMs,
     // It says "until its window ends" and not when: a day here. Full jitter is one of the two kinds that it names.
     // "Most 4xx" are permanent, and it does not say which are not: here the three by which HTTP itself invites a
     // retry. It does not mention Retry-After.
@@ -132,7 +122,6 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.2 },
     maxAttempts: 10,
     giveUpAfterMs: 120 * hourMs,
-    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
     retryAfter: "floor",
   },
@@ -141,8 +130,14 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.2 },
     maxAttempts: 8,
     giveUpAfterMs: 72 * hourMs,
-    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
     retryAfter: "floor",
   },
 };
+
+/** No source mentions deliveries without an attempt. */
+const expireUnattemptedAfterMs = 14 * 24 * hourMs;
+
+export const presets = Object.fromEntries(
+  Object.entries(sources).map(([name, source]) => [name, { ...source, expireUnattemptedAfterMs }]),
+) as Readonly<Record<PresetName, RetryPolicy>>;

@@ -177,13 +177,7 @@ function isInstead(exchange: Exchange, { retryAfter }: RetryPolicy): boolean {
 }
 
 /** Where the receiver's time decides, jitter of up to a tenth of that wait, at least 1 s, is added. */
-function atReceiversTime(
-  askedAt: number,
-  backoffAt: number,
-  instead: boolean,
-  now: number,
-  random: number,
-): number {
+function atReceiversTime(askedAt: number, backoffAt: number, instead: boolean, now: number, random: number) {
   if (!instead && backoffAt >= askedAt) return backoffAt;
   const spreadMs = Math.max(1000, (askedAt - now) / 10);
   return Math.max(now + shortestDelayMs, askedAt + Math.round(random * spreadMs));
