@@ -219,7 +219,7 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** Late events of the inbox behind a position, placed since a time. Changes nothing. */
   lateInInbox(after: number, since: number, limit: number): LateEvent[] {
-    return this.#inbox.lateSince(after, since, limit);
+    return this.#inbox.late(after, undefined, limit, since);
   }
 
   /** The consumers of the inbox. Changes nothing. */

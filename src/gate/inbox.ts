@@ -179,7 +179,7 @@ export class Inbox {
     if (this.#count("pages WHERE consumer = ?", consumer) >= MOST_PAGES) return { kind: "full", of: "pages" };
     if (now - (known?.fetched_at ?? 0) >= FETCH_WRITTEN_MS) this.#keepFetch(consumer, now);
     const start = this.#head(consumer);
-    const late = this.#late(start.late, Number.MAX_SAFE_INTEGER, limit);
+    const late = this.late(start.late, undefined, limit);
     return { kind: "unread", start, late, againAt: this.#againAt(consumer) };
   }
 
@@ -212,12 +212,8 @@ export class Inbox {
       this.#rows("INSERT OR REPLACE INTO returned VALUES (?, ?, ?)", consumer, event, now + afterMs);
     const done = [...new Set([...(JSON.parse(row.done) as number[]), ...ended])];
     if (acknowledged !== undefined && done.length < row.count) {
-      this.#rows(
-        "UPDATE pages SET done = ? WHERE consumer = ? AND id = ?",
-        JSON.stringify(done),
-        consumer,
-        page,
-      );
+      const set = "UPDATE pages SET done = ? WHERE consumer = ? AND id = ?";
+      this.#rows(set, JSON.stringify(done), consumer, page);
       return { kind: "committed", position: JSON.parse(known.position) };
     }
     return { kind: "committed", position: this.#commitPage(consumer, row, now) };
@@ -239,14 +235,17 @@ export class Inbox {
     return true;
   }
 
-  /** The late events behind a position that were placed since a time. */
-  lateSince(after: number, since: number, limit: number): LateEvent[] {
+  /** The late events behind a position, up to another, that were placed since a time. */
+  late(
+    after: number,
+    upto = Number.MAX_SAFE_INTEGER,
+    limit = Number.MAX_SAFE_INTEGER,
+    since = 0,
+  ): LateEvent[] {
     return this.#rows<LateEvent>(
-      `SELECT position, event, placed_at AS placedAt FROM late WHERE position > ? AND placed_at >= ?
-       ORDER BY position LIMIT ?`,
-      after,
-      since,
-      limit,
+      `SELECT position, event, placed_at AS placedAt FROM late
+       WHERE position > ? AND position <= ? AND placed_at >= ? ORDER BY position LIMIT ?`,
+      ...[after, upto, since, limit],
     );
   }
 
@@ -276,7 +275,7 @@ export class Inbox {
         pages: this.#count("pages WHERE consumer = ? AND committed = 0", row.name),
         returned: this.#count("returned WHERE consumer = ?", row.name),
         late: this.#count("late WHERE position > ?", position.late),
-        lateSince: this.#late(position.late, Number.MAX_SAFE_INTEGER, 1)[0]?.placedAt ?? null,
+        lateSince: this.late(position.late, undefined, 1)[0]?.placedAt ?? null,
         ...(lag && { lagging: { since: lag.since, isPublished: lag.is_published === 1 } }),
       };
     });
@@ -299,7 +298,7 @@ export class Inbox {
       end,
       events: row.events === null ? null : JSON.parse(row.events),
       done: JSON.parse(row.done),
-      late: this.#late(start.late, end.late),
+      late: this.late(start.late, end.late),
     };
   }
 
@@ -314,37 +313,22 @@ export class Inbox {
     if (events.length === 0) return undefined;
     const at = INBOX_START;
     const page = this.#addPage(consumer, { start: at, end: at, events, count: events.length, until }, now);
-    this.#rows(
-      "DELETE FROM returned WHERE consumer = ? AND event IN (SELECT value FROM json_each(?))",
-      consumer,
-      JSON.stringify(events),
-    );
+    const handedOut = "DELETE FROM returned WHERE consumer = ? AND event IN (SELECT value FROM json_each(?))";
+    this.#rows(handedOut, consumer, JSON.stringify(events));
     return { page, start: at, end: at, events, done: [], late: [] };
   }
 
   #addPage(
     consumer: string,
-    {
-      start,
-      end,
-      events,
-      count,
-      until,
-    }: Pick<InboxPage, "start" | "end" | "events"> & Readonly<{ count: number; until: number }>,
+    added: Pick<InboxPage, "start" | "end" | "events"> & Readonly<{ count: number; until: number }>,
     now: number,
   ): number {
     this.#keepFetch(consumer, now);
     const page = (this.#consumer(consumer)?.last_page ?? 0) + 1;
-    this.#rows(
-      "INSERT INTO pages VALUES (?, ?, ?, ?, ?, '[]', ?, ?, 0)",
-      consumer,
-      page,
-      JSON.stringify(start),
-      JSON.stringify(end),
-      events && JSON.stringify(events),
-      count,
-      until,
-    );
+    const [start, end] = [added.start, added.end].map((position) => JSON.stringify(position));
+    const events = added.events && JSON.stringify(added.events);
+    const columns = [consumer, page, start ?? "", end ?? "", events, added.count, added.until];
+    this.#rows("INSERT INTO pages VALUES (?, ?, ?, ?, ?, '[]', ?, ?, 0)", ...columns);
     this.#rows("UPDATE consumers SET last_page = ? WHERE name = ?", page, consumer);
     return page;
   }
@@ -396,16 +380,7 @@ export class Inbox {
     if (events !== null) return (JSON.parse(events) as number[]).includes(event);
     const [from, to] = [JSON.parse(start) as InboxPosition, JSON.parse(end) as InboxPosition];
     const isInRange = to.next.some((next, database) => event >= (from.next[database] ?? 0) && event < next);
-    return isInRange || this.#late(from.late, to.late).some((late) => late.event === event);
-  }
-
-  #late(after: number, upto: number, limit = Number.MAX_SAFE_INTEGER): LateEvent[] {
-    return this.#rows<LateEvent>(
-      "SELECT position, event, placed_at AS placedAt FROM late WHERE position > ? AND position <= ? ORDER BY position LIMIT ?",
-      after,
-      upto,
-      limit,
-    );
+    return isInRange || this.late(from.late, to.late).some((late) => late.event === event);
   }
 
   #consumer(name: string): ConsumerRow | undefined {
@@ -417,12 +392,9 @@ export class Inbox {
   }
 
   #keepFetch(consumer: string, now: number): void {
-    this.#rows(
-      `INSERT INTO consumers VALUES (?, ?, 0, ?, NULL) ON CONFLICT DO UPDATE SET fetched_at = excluded.fetched_at`,
-      consumer,
-      JSON.stringify(INBOX_START),
-      now,
-    );
+    const put = `
+      INSERT INTO consumers VALUES (?, ?, 0, ?, NULL) ON CONFLICT DO UPDATE SET fetched_at = excluded.fetched_at`;
+    this.#rows(put, consumer, JSON.stringify(INBOX_START), now);
   }
 
   /** @param from a table, and which of its rows */

@@ -46,15 +46,10 @@ export async function select<Row>(
   sql: string,
   ...values: readonly unknown[]
 ): Promise<Row[]> {
-  const bound = values.map((value) =>
-    typeof value === "object" && value !== null ? JSON.stringify(value) : value,
-  );
-  return (
-    await db
-      .prepare(sql)
-      .bind(...bound)
-      .all<Row>()
-  ).results;
+  const isJson = (value: unknown) => typeof value === "object" && value !== null;
+  const bound = values.map((value) => (isJson(value) ? JSON.stringify(value) : value));
+  const statement = db.prepare(sql).bind(...bound);
+  return (await statement.all<Row>()).results;
 }
 
 /** The same in all databases at once: the rows of each behind those of the one before. */
@@ -285,10 +280,8 @@ export async function storeDatabaseCount(
     db.prepare(FORGET_COUNTS).bind(forgottenAt),
   ]);
   if (last?.results.length) return;
-  await db
-    .prepare(BEGIN_HISTORY)
-    .bind(count, (await isEmpty(databases)) ? 0 : now)
-    .run();
+  const since = (await isEmpty(databases)) ? 0 : now;
+  await db.prepare(BEGIN_HISTORY).bind(count, since).run();
 }
 
 /** Whether nothing has ever been stored: then the history is known from its beginning. */

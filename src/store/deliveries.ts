@@ -254,14 +254,10 @@ function storedIn(db: D1Database, parts: readonly BundlePart[], fewDueOf: Readon
   );
   const named = JSON.stringify([...pairs.values()]);
   const bundles = new Map(parts.map(({ bundle }) => [bundle, fewDueOf.has(bundle) ? 0 : 1]));
+  const bytesEach = Math.floor(BODY_BYTES / bundles.size);
+  const targets = listOf(parts.flatMap(({ destinations }) => destinations));
   return [
-    db
-      .prepare(BUNDLES)
-      .bind(
-        JSON.stringify([...bundles]),
-        Math.floor(BODY_BYTES / bundles.size),
-        listOf(parts.flatMap(({ destinations }) => destinations)),
-      ),
+    db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), bytesEach, targets),
     db.prepare(OWN_ROWS).bind(named),
     db.prepare(PACKS).bind(named),
   ];

@@ -150,13 +150,9 @@ async function placed(databases: Databases, news: readonly New[]): Promise<Follo
 type Looked = Readonly<{ followed: Followed; found: FoundDelivery; shown: string }>;
 
 async function lookedUp(databases: Databases, followed: readonly Followed[]): Promise<Looked[]> {
-  const shares = [...sharesOf(databases, followed, ({ planned }) => planned.eventId)];
-  const read = shares.map(([db, share]) =>
-    storedStatesOf(
-      db,
-      share.map(({ planned }) => planned),
-    ),
-  );
+  const wanted = followed.map(({ planned }) => planned);
+  const shares = [...sharesOf(databases, wanted, ({ eventId }) => eventId)];
+  const read = shares.map(([db, share]) => storedStatesOf(db, share));
   const states = new Map((await Promise.all(read)).flatMap((some) => [...some]));
   return followed.map((one) => {
     const { planned, destination } = one;

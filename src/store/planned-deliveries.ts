@@ -52,12 +52,7 @@ export type StoredEvent = EventDetails &
 
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
-export type BundleRow = Times &
-  Readonly<{
-    id: number;
-    plan: string;
-    header: string;
-  }>;
+export type BundleRow = Times & Readonly<{ id: number; plan: string; header: string }>;
 
 /** SQL: the columns of a `BundleRow`. */
 export const BUNDLE_COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";

@@ -147,12 +147,12 @@ const TOTAL_PACKED = `
  */
 export async function beginReplay(
   db: D1Database,
-  { id, destinationId, include, ...rest }: ReplayInsert,
+  row: ReplayInsert,
   { first, last }: IdRange,
   limit: number,
   kept: Kept,
 ): Promise<Replay | undefined> {
-  const row = { id, destinationId, include, ...rest };
+  const { id, destinationId, include, createdAt } = row;
   if (include === "missing") {
     const inserted = await insertion(db, row).first<RawRow>();
     return inserted ? modelOf(replays, inserted) : undefined;
@@ -163,22 +163,9 @@ export async function beginReplay(
   const total = `UPDATE replays AS r SET total = ?8 ${packed} + (
       SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${isSelected("?9")})
     WHERE id = ?1 RETURNING *`;
-  const [, counted] = await db.batch<RawRow>([
-    insertion(db, row),
-    db
-      .prepare(total)
-      .bind(
-        id,
-        destinationId,
-        first - 1,
-        last,
-        limit,
-        kept.ms,
-        row.createdAt,
-        late,
-        JSON.stringify(kept.types),
-      ),
-  ]);
+  const bounds = [first - 1, last, limit, kept.ms, createdAt, late, JSON.stringify(kept.types)];
+  const counting = db.prepare(total).bind(id, destinationId, ...bounds);
+  const [, counted] = await db.batch<RawRow>([insertion(db, row), counting]);
   const raw = counted?.results[0];
   return raw && modelOf(replays, raw);
 }
@@ -274,25 +261,26 @@ type Page = Readonly<{
 /** One pack is looked at for this many rows: packs hold between one delivery and a hundred. */
 const ROWS_PER_PACK = 10;
 
+const look = (include: Ended) => `
+  SELECT d.event_id AS event, coalesce(${isSelected("?7")}, 0) AS isSelected
+  FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+  WHERE r.id = ?1 ORDER BY d.event_id`;
+
+const LOOK = { dead: look("dead"), delivered: look("delivered") };
+
+const LOOK_AT_PACKS = `
+  SELECT p.*, b.header, b.accepted_at, b.deliver_at
+  FROM (SELECT * FROM ${deliveredPacks("(?1 + 1)", "?3")} ORDER BY bundle_id LIMIT ?4) p
+  LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`;
+
 /** The next deliveries after the cursor in rows and packs, as far as both have been read. */
 async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Promise<Page> {
   const { id, destinationId, include } = replay;
   const { cursor, last, limit, kept } = look;
-  const rows = db
-    .prepare(
-      `SELECT d.event_id AS event, coalesce(${isSelected("?7")}, 0) AS isSelected
-       FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
-       WHERE r.id = ?1 ORDER BY d.event_id`,
-    )
-    .bind(id, destinationId, cursor, last, limit, kept.ms, JSON.stringify(kept.types));
   const most = Math.ceil(limit / ROWS_PER_PACK);
-  const packed = db
-    .prepare(
-      `SELECT p.*, b.header, b.accepted_at, b.deliver_at
-       FROM (SELECT * FROM ${deliveredPacks("(?1 + 1)", "?3")} ORDER BY bundle_id LIMIT ?4) p
-       LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`,
-    )
-    .bind(cursor, destinationId, last, most);
+  const bounds = [cursor, last, limit, kept.ms, JSON.stringify(kept.types)];
+  const rows = db.prepare(LOOK[include]).bind(id, destinationId, ...bounds);
+  const packed = db.prepare(LOOK_AT_PACKS).bind(cursor, destinationId, last, most);
   const results = await db.batch<RawRow>(include === "delivered" ? [rows, packed] : [rows]);
   const own = (results[0]?.results ?? []) as unknown as Looked[];
   const packs = results[1]?.results ?? [];
@@ -369,36 +357,24 @@ export async function advanceReplay(
   giveUpAt: number,
   now: number,
 ): Promise<boolean> {
-  const { id, destinationId, include, createdAt } = replay;
-  const list = JSON.stringify(events);
-  const requeue = db
-    .prepare(REQUEUE_ROWS)
-    .bind(giveUpAt, id, destinationId, list, include, createdAt, replay.cursor);
+  const { id, destinationId, include, createdAt, cursor: from } = replay;
   const { pace, nextStepAt, state, reason, endedAt } = after;
-  const advance = db
-    .prepare(ADVANCE)
-    .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
-  const lining = enteringLines(db, replay, events, ordering ?? null);
-  if (plans) {
-    const results = await db.batch([
-      ...planning(db, replay, plans, giveUpAt, isAt("?4")),
-      advance,
-      ...lining,
-    ]);
-    return (results.at(-1 - lining.length)?.meta.changes ?? 0) > 0;
-  }
-  if (packed.length === 0) {
-    const [, advanced] = await db.batch([requeue, advance, ...lining]);
-    return (advanced?.meta.changes ?? 0) > 0;
-  }
-  const [, , , advanced] = await db.batch([
-    requeue,
-    db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
-    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, JSON.stringify(packed), replay.cursor),
-    advance,
-    ...lining,
+  const bound = (sql: string, ...values: unknown[]) => db.prepare(sql).bind(...values);
+  const ofPacks = () => [
+    bound(COUNT_REQUEUED, id, from),
+    bound(REQUEUE_PACKED, giveUpAt, id, JSON.stringify(packed), from),
+  ];
+  const ofRows = () =>
+    bound(REQUEUE_ROWS, giveUpAt, id, destinationId, JSON.stringify(events), include, createdAt, from);
+  const requeue = plans
+    ? planning(db, replay, plans, giveUpAt, isAt("?4"))
+    : [ofRows(), ...(packed.length > 0 ? ofPacks() : [])];
+  const results = await db.batch([
+    ...requeue,
+    bound(ADVANCE, id, from, cursor, pace, nextStepAt, state, reason, now, endedAt),
+    ...enteringLines(db, replay, events, ordering ?? null),
   ]);
-  return (advanced?.meta.changes ?? 0) > 0;
+  return (results[requeue.length]?.meta.changes ?? 0) > 0;
 }
 
 // ── Parts in several databases: see replays.ts ──

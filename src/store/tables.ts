@@ -61,11 +61,7 @@ export const bundles = sqliteTable(
  */
 export const tags = sqliteTable(
   "tags",
-  {
-    tenant: text().notNull(),
-    tag: text().notNull(),
-    bundleId: integer("bundle_id").notNull(),
-  },
+  { tenant: text().notNull(), tag: text().notNull(), bundleId: integer("bundle_id").notNull() },
   (t) => [primaryKey({ columns: [t.tenant, t.tag, t.bundleId] })],
 );
 

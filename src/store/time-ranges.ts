@@ -31,12 +31,8 @@ const FIRST = firstSince("?1");
 
 /** An id below those of all bundles that were accepted at that time or later, epoch ms. Reads as many rows as ids have bits. */
 export async function idBefore(db: D1Database, time: number): Promise<number> {
-  return (
-    ((await db
-      .prepare(FIRST)
-      .bind(time - SKEW_MS)
-      .first<number>("first")) ?? 1) - 1
-  );
+  const first = db.prepare(FIRST).bind(time - SKEW_MS);
+  return ((await first.first<number>("first")) ?? 1) - 1;
 }
 
 /**
@@ -81,9 +77,6 @@ async function firstAt(db: D1Database, at: number): Promise<number> {
 
 /** When the event's bundle, or else the one before it, was accepted, epoch ms; undefined when there is none. Reads one row. */
 export async function acceptedBy(db: D1Database, event: number): Promise<number | undefined> {
-  const at = await db
-    .prepare("SELECT accepted_at AS at FROM bundles WHERE id <= ?1 ORDER BY id DESC LIMIT 1")
-    .bind(bundleOf(event))
-    .first<number>("at");
-  return at ?? undefined;
+  const before = "SELECT accepted_at AS at FROM bundles WHERE id <= ?1 ORDER BY id DESC LIMIT 1";
+  return (await db.prepare(before).bind(bundleOf(event)).first<number>("at")) ?? undefined;
 }

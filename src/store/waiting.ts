@@ -506,11 +506,7 @@ export async function expireWaitingPacks(
   const last = found[looked - 1];
   const isEnd = looked === found.length && found.length < limit;
   const upto = last && { destinationId: last.destinationId, eventId: lastEventOf(last.bundleId) };
-  return {
-    upto: isEnd ? undefined : upto,
-    looked,
-    ...(await expired(db, over, now)),
-  };
+  return { upto: isEnd ? undefined : upto, looked, ...(await expired(db, over, now)) };
 }
 
 /** By destination. If some were sent meanwhile, which ones is not looked up: the counts are for logs. */
