@@ -3,7 +3,7 @@
  * Destinations without one cost nothing here, and the interpreter of templates (core/transform/liquid.ts) is loaded with the
  * first event that needs it. What code makes is stored before it is sent (store/transform-results.ts).
  */
-import type { EventVersion } from "../core/bundle.ts";
+import { deliveryName, type EventVersion } from "../core/bundle.ts";
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import {
   faultText,
@@ -216,24 +216,16 @@ async function transformEach(
   }));
 }
 
-/** The results of the saved versions; what code makes is neither stored nor sent. */
+/** The results of the saved versions, or of a draft of the next one; what code makes is neither stored nor sent. */
 export async function tryTransform(
   services: Services,
   events: readonly TransformedEvent[],
   destination: Transforming,
+  draft?: TransformVersion,
 ): Promise<readonly (Transformed | undefined)[]> {
   const work = events.map((event) => ({ event, destination }));
-  return (await transformEach(services, work, "try")).map(({ result }) => result);
-}
-
-/** The results of a version that is not saved, for events of the destination. */
-export async function applyDraft(
-  services: Services,
-  events: readonly TransformedEvent[],
-  destination: Transforming,
-  draft: TransformVersion,
-): Promise<readonly (Transformed | undefined)[]> {
-  const tasks = events.map((event) => newTask({ event, destination }, [draft]));
+  if (!draft) return (await transformEach(services, work, "try")).map(({ result }) => result);
+  const tasks = work.map((one) => newTask(one, [draft]));
   await applyAll(services, tasks);
   return tasks.map(({ made }) => made.result);
 }
@@ -257,9 +249,9 @@ async function applyAll(services: Services, tasks: readonly Task[]): Promise<voi
 /** Takes what is stored of the tasks. */
 async function readStored(services: Services, tasks: readonly Task[], purpose: Purpose): Promise<void> {
   const stored = await readTransformResults(services, tasks.map(keyOf));
-  const byKey = new Map(stored.map((result) => [nameOfKey(result), result]));
+  const byKey = new Map(stored.map((result) => [deliveryName(result), result]));
   for (const task of tasks) {
-    const result = byKey.get(nameOfKey(keyOf(task)));
+    const result = byKey.get(deliveryName(keyOf(task)));
     if (result) take(task, result);
     if (result && "fault" in result) task.failed = result.version;
     if (purpose === "show") end(task, task.made === NONE ? NOT_RUN : task.made);
@@ -358,19 +350,15 @@ function settle(
 /** Stores what code has made, before any of it is sent. The result that another isolate has stored first stands. */
 async function keepFirst(services: Services, tasks: readonly Task[], found: readonly TransformResult[]) {
   const others = await storeTransformResults(services, found);
-  const byKey = new Map(others.map((result) => [nameOfKey(result), result]));
+  const byKey = new Map(others.map((result) => [deliveryName(result), result]));
   for (const task of tasks) {
-    const other = task.found && byKey.get(nameOfKey(task.found));
+    const other = task.found && byKey.get(deliveryName(task.found));
     if (other) take(task, other);
   }
 }
 
 function keyOf({ event, destination }: Work) {
   return { eventId: event.id, destinationId: destination.id };
-}
-
-function nameOfKey({ eventId, destinationId }: ReturnType<typeof keyOf>): string {
-  return `${eventId} ${destinationId}`;
 }
 
 function guarded({ event, destination }: Work, made: Made): Transformed {

@@ -19,7 +19,7 @@ import { isEventWanted } from "./delivery-filter.ts";
 import { STANDING } from "./lines.ts";
 import { lastLookedAt, packsOf, rawDelivery } from "./packs.ts";
 import { anyOf, bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
-import { endWaiting } from "./waiting.ts";
+import { endWaiting, type MeantPage } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;
 
@@ -98,20 +98,13 @@ export type WaitingFilter = Readonly<{
 
 type Found = Readonly<{ event: number; acceptedAt: number | null; type: string | null }>;
 
-type WaitingPage<Place> = Readonly<{
-  /** The events of those that are meant. */
-  events: readonly number[];
-  /** The last place looked at; undefined when none comes after it. */
-  upto: Place | undefined;
-}>;
-
 /** The next deliveries that wait for the destination, after an event and up to another. */
 export async function waitingPage(
   db: D1Database,
   destination: string,
   { after, last }: Readonly<{ after: number; last: number }>,
   filter: WaitingFilter,
-): Promise<WaitingPage<number>> {
+): Promise<MeantPage<number>> {
   const bounds = [destination, after, last];
   const [rows, packs] = await db.batch<RawRow>([
     db.prepare(NEXT_ROWS).bind(...bounds),
@@ -141,7 +134,7 @@ export async function behindPage(
   destination: string,
   { line, event }: LineEnd,
   filter: WaitingFilter,
-): Promise<WaitingPage<LineEnd>> {
+): Promise<MeantPage<LineEnd>> {
   type Row = Found & Readonly<{ line: string }>;
   const rows = await select<Row>(db, NEXT_BEHIND, destination, line, event);
   return {

@@ -367,11 +367,11 @@ const ROWS_AFTER = `
   SELECT event_id AS event, state = 'retrying' AND reason IS NOT 'in_flight' AS isRetrying
   FROM deliveries WHERE destination_id = ?1 AND event_id > ?2 ORDER BY event_id LIMIT ?3`;
 
-type RetryingPage = Readonly<{
-  /** The events of those that are to be retried and not in flight. */
+export type MeantPage<Place> = Readonly<{
+  /** The events of those that are meant. */
   events: readonly number[];
-  /** The last event looked at; undefined when none comes after it. */
-  upto: number | undefined;
+  /** The last place looked at; undefined when none comes after it. */
+  upto: Place | undefined;
 }>;
 
 /**
@@ -383,7 +383,7 @@ export async function retryingPage(
   destination: string,
   after: number,
   limit: number,
-): Promise<RetryingPage> {
+): Promise<MeantPage<number>> {
   type Row = Readonly<{ event: number; isRetrying: number }>;
   const rows = await select<Row>(db, ROWS_AFTER, destination, after, limit);
   return {

@@ -68,20 +68,20 @@ export function afterGroupReport(
   now: number,
   random: number,
 ): Readonly<{ state: GroupState; counted: boolean }> {
-  const start = { ...groupStateAt(before, now), settings };
-  const probe = start.blocks.find(({ id }) => id === report.block)?.probe === true;
-  const ended = withEnds(start, report);
-  const held = withThrottled(ended, report, now);
-  const outcome = probe
-    ? afterProbe(held, report, settings, now, random)
-    : withVotes(held, report, settings, now, random);
+  const start: Reported = { ...groupStateAt(before, now), settings };
+  const isProbe = start.blocks.find(({ id }) => id === report.block)?.probe === true;
+  const held = withThrottled(withEnds(start, report), report, now);
+  const outcome = (isProbe ? afterProbe : withVotes)(held, report, now, random);
   const wasTroubled = start.circuit.kind !== "closed";
   const counted = report.failed > 0 && (wasTroubled || outcome.circuit.kind !== "closed");
-  return { state: grownBy(outcome, report, settings, now), counted };
+  return { state: grownBy(outcome, report, now), counted };
 }
 
+/** The state with the settings that came with the report. */
+type Reported = GroupState & Readonly<{ settings: GroupSettings }>;
+
 /** Reports of blocks that have expired, or were reported before, change nothing. */
-function withEnds(state: GroupState, { ends, member }: GroupReport): GroupState {
+function withEnds(state: Reported, { ends, member }: GroupReport): Reported {
   if (ends.length === 0) return state;
   const by = new Map(ends.map((end) => [end.block, end]));
   let { tat } = state;
@@ -98,7 +98,7 @@ function withEnds(state: GroupState, { ends, member }: GroupReport): GroupState 
 }
 
 /** A hold lasts as long as two tenants have to wait; or a minute, where one has, for the first time in an hour. */
-function withThrottled(state: GroupState, { tenant, waitMs, limited }: GroupReport, now: number): GroupState {
+function withThrottled(state: Reported, { tenant, waitMs, limited }: GroupReport, now: number): Reported {
   if (limited === 0 && waitMs === 0) return state;
   const former = state.throttled.find((one) => one.tenant === tenant);
   const asked = waitMs > 0 ? now + waitMs : 0;
@@ -121,7 +121,7 @@ function withThrottled(state: GroupState, { tenant, waitMs, limited }: GroupRepo
 }
 
 /** After 429s of two tenants fewer attempts are made at once. */
-function narrowed(state: GroupState, limited: number, now: number): GroupState {
+function narrowed(state: Reported, limited: number, now: number): Reported {
   if (limited === 0 || recent(state.throttled, now).length < 2 || now - state.narrowedAt < ROUND_MS)
     return state;
   return { ...state, window: halved(withinLimit(state)), narrowedAt: now };
@@ -132,33 +132,22 @@ function recent(throttled: readonly ThrottledTenant[], now: number): readonly Th
 }
 
 /** The one probe decides. A tenant whose own path fails cannot keep the circuit open: another's probe comes next. */
-function afterProbe(
-  state: GroupState,
-  report: GroupReport,
-  { breaker }: GroupSettings,
-  now: number,
-  random: number,
-): GroupState {
-  const { circuit } = state;
+function afterProbe(state: Reported, report: GroupReport, now: number, random: number): Reported {
+  const { circuit, settings } = state;
   if (circuit.kind !== "half_open") return state;
   const { succeeded, limited, failed, tenant } = report;
   const closed = { kind: "closed", since: now, trips: circuit.trips } as const;
   if (succeeded + limited > 0 && failed === 0) return { ...state, circuit: closed, votes: [], unreached: 0 };
   if (failed === 0) return state;
   const isAgreed = isUnreachable(report) || (circuit.failed && circuit.failed.tenant !== tenant);
-  if (isAgreed) return withOpened(state, breaker, now, random);
-  const { until } = opened(circuit.trips + 1, breaker, now, random);
+  if (isAgreed) return withOpened(state, now, random);
+  const { until } = opened(circuit.trips + 1, settings.breaker, now, random);
   return { ...state, circuit: { ...circuit, failed: { tenant, until } } };
 }
 
-function withVotes(
-  state: GroupState,
-  report: GroupReport,
-  { breaker }: GroupSettings,
-  now: number,
-  random: number,
-): GroupState {
+function withVotes(state: Reported, report: GroupReport, now: number, random: number): Reported {
   const { circuit } = state;
+  const { breaker } = state.settings;
   const { succeeded, failed, tenant } = report;
   if (circuit.kind !== "closed" || succeeded + failed === 0) return state;
   const inWindow = state.votes.filter(({ from }) => now - from < breaker.windowMs);
@@ -169,9 +158,7 @@ function withVotes(
   const unreached = succeeded > 0 ? 0 : state.unreached + (isUnreachable(report) ? report.unreached : 0);
   const next = { ...state, votes, unreached };
   const isCertain = unreached >= breaker.minAttempts;
-  return failed > 0 && (isCertain || isOutvoted(votes, breaker))
-    ? withOpened(next, breaker, now, random)
-    : next;
+  return failed > 0 && (isCertain || isOutvoted(votes, breaker)) ? withOpened(next, now, random) : next;
 }
 
 function isUnreachable({ isOneHost, unreached }: GroupReport): boolean {
@@ -186,8 +173,9 @@ function isOutvoted(votes: readonly TenantVote[], { failureRatio, minAttempts }:
   return failing.length >= 2 && failing.length >= votes.length * failureRatio && failures >= minAttempts;
 }
 
-function withOpened(state: GroupState, breaker: BreakerSettings, now: number, random: number): GroupState {
+function withOpened(state: Reported, now: number, random: number): Reported {
   const { circuit } = state;
+  const { breaker } = state.settings;
   // After a whole window without an opening, the next one starts with the first cool-down again.
   const isFirst = circuit.kind === "closed" && now - circuit.since >= breaker.windowMs;
   const trips = isFirst ? 0 : circuit.trips;
@@ -201,24 +189,20 @@ function withOpened(state: GroupState, breaker: BreakerSettings, now: number, ra
 }
 
 /** Successes widen the window again. Under a hold they are of attempts that were under way before. */
-function grownBy(
-  state: GroupState,
-  { succeeded }: GroupReport,
-  { maxConcurrency }: GroupSettings,
-  now: number,
-): GroupState {
+function grownBy(state: Reported, { succeeded }: GroupReport, now: number): GroupState {
   const { window, circuit, heldUntil } = state;
+  const { maxConcurrency } = state.settings;
   if (circuit.kind !== "closed" || heldUntil > now || window.size >= maxConcurrency) return state;
   let next = window;
   for (let i = 0; i < Math.min(succeeded, maxConcurrency); i++) next = grown(next, maxConcurrency);
   return { ...state, window: next };
 }
 
-function reopenedWithin(state: GroupState): GroupState["window"] {
+function reopenedWithin(state: Reported): GroupState["window"] {
   return reopened(withinLimit(state));
 }
 
 /** The window is no wider than the limit, so that its half is less. */
-function withinLimit({ window, settings }: GroupState): GroupState["window"] {
-  return { ...window, size: Math.min(window.size, settings?.maxConcurrency ?? window.size) };
+function withinLimit({ window, settings }: Reported): GroupState["window"] {
+  return { ...window, size: Math.min(window.size, settings.maxConcurrency) };
 }

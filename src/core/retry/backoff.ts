@@ -33,27 +33,18 @@ export function jittered(
   delays: Delays,
   random: number,
 ): number {
-  return Math.min(delays.cap ?? Infinity, spread(seconds, jitter, previousSeconds, delays, random));
-}
-
-function spread(
-  seconds: number,
-  jitter: Jitter,
-  previousSeconds: number | undefined,
-  delays: Delays,
-  random: number,
-): number {
+  const cap = delays.cap ?? Infinity;
   switch (jitter) {
     case "none":
-      return seconds;
+      return Math.min(cap, seconds);
     case "full":
-      return seconds * random;
+      return Math.min(cap, seconds * random);
     case "equal":
-      return seconds / 2 + (seconds / 2) * random;
+      return Math.min(cap, seconds / 2 + (seconds / 2) * random);
     case "decorrelated":
-      return decorrelated(delays, previousSeconds, random);
+      return Math.min(cap, decorrelated(delays, previousSeconds, random));
     default:
-      return seconds * (1 - jitter.proportional) + 2 * seconds * jitter.proportional * random;
+      return Math.min(cap, seconds * (1 - jitter.proportional) + 2 * seconds * jitter.proportional * random);
   }
 }
 

@@ -84,43 +84,16 @@ export function transition(
   now: number,
   random: number,
 ): Transition {
-  switch (classify(exchange, policy.rules)) {
-    case "success":
-      return { kind: "delivered" };
-    case "permanent":
-      return { kind: "dead", reason: causeOf(exchange) === "http_410" ? "gone" : "permanent" };
-    case "retry":
-      return retryWithinLimits(exchange, history, policy, now, random);
-  }
-}
-
-/**
- * Until when the whole destination must be left alone (epoch ms): its Retry-After on 429 and 503, at most 30 days
- * from now, whatever the age limits of its deliveries are. Undefined when it asked for nothing, or for a time that has
- * passed.
- */
-export function holdUntil(exchange: Exchange, now: number): number | undefined {
-  const retryAfter = retryAfterOf(exchange, now);
-  if (retryAfter.kind !== "until" || retryAfter.at <= now) return undefined;
-  return Math.min(retryAfter.at, now + longestHoldMs);
-}
-
-function retryWithinLimits(
-  exchange: Exchange,
-  history: History,
-  policy: RetryPolicy,
-  now: number,
-  random: number,
-): Transition {
+  const meaning = classify(exchange, policy.rules);
+  if (meaning === "success") return { kind: "delivered" };
   const reason = causeOf(exchange);
+  if (meaning === "permanent") return { kind: "dead", reason: reason === "http_410" ? "gone" : "permanent" };
   const retryAfter = retryAfterOf(exchange, now);
   const note = noteOf(retryAfter, history.giveUpAt, now);
-
   const { attempts, sameCause = attempts } = history;
   const causeLimit = policy.rules.attemptLimits[reason] ?? policy.maxAttempts;
   if (attempts >= policy.maxAttempts || sameCause >= causeLimit)
     return { kind: "dead", reason: "exhausted", ...note };
-
   const backoffAt = now + backoffMs(exchange, retryAfter, history, policy, random);
   const at =
     retryAfter.kind === "until"
@@ -134,6 +107,17 @@ function retryWithinLimits(
     ...(retryAfter.kind === "until" && { notBefore: retryAfter.at }),
     ...note,
   };
+}
+
+/**
+ * Until when the whole destination must be left alone (epoch ms): its Retry-After on 429 and 503, at most 30 days
+ * from now, whatever the age limits of its deliveries are. Undefined when it asked for nothing, or for a time that has
+ * passed.
+ */
+export function holdUntil(exchange: Exchange, now: number): number | undefined {
+  const retryAfter = retryAfterOf(exchange, now);
+  if (retryAfter.kind !== "until" || retryAfter.at <= now) return undefined;
+  return Math.min(retryAfter.at, now + longestHoldMs);
 }
 
 /** Retry-After counts on 429 and 503 only. */

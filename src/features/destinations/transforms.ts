@@ -9,7 +9,7 @@ import { transformedUrl } from "../../core/transform/url.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { bodyOfText, readable, textOf } from "../../delivery/http.ts";
 import { payloadOf } from "../../delivery/payload.ts";
-import { applyDraft, convertedFor, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
+import { convertedFor, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
@@ -92,9 +92,8 @@ export const previewTransform = service(
     const version = { version: 0, after: -1, at: 0, by: actorOf(principal) };
     const got = await Promise.all(events.map((event) => convertedFor(services, event, destination)));
     const sound = got.flatMap((one) => (one.kind === "event" ? [one.event] : []));
-    const results = draft
-      ? await applyDraft(services, sound, destination, { ...version, ...sourceIn(draft) })
-      : await tryTransform(services, sound, destination);
+    const drafted = draft && { ...version, ...sourceIn(draft) };
+    const results = await tryTransform(services, sound, destination, drafted);
     return ok<TransformPreview>({
       events: events.map((posted, i) => {
         const one = got[i];
