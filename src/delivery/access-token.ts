@@ -92,23 +92,19 @@ async function fromGate(
   const request = { terms, force, ...(refused !== undefined && { refused }) };
   const result = await atGate(services, destination, "accessToken", request);
   const found = result?.kind === "claimed" ? await fetchForAll(services, wanted, refused) : result;
-  if (found?.kind === "token") remember(services, destination, { terms, ...found });
+  const { accessTokens } = services.memory;
+  if (found?.kind === "token") {
+    const { sealed, usableUntil: until } = found;
+    accessTokens.set(destination, { terms, sealed, usableUntil: until });
+  }
   // What this isolate remembers has been refused, or is about to expire.
-  else services.memory.accessTokens.delete(destination);
+  else accessTokens.delete(destination);
   return (
     found ?? {
       ...tokenUnavailable("was not asked: the destination's gate cannot be reached"),
       until: services.now() + UNREACHABLE_MS,
     }
   );
-}
-
-function remember(
-  { memory }: Services,
-  destination: string,
-  { terms, sealed, usableUntil: until }: Readonly<{ terms: string } & TokenAtGate & { kind: "token" }>,
-): void {
-  memory.accessTokens.set(destination, { terms, sealed, usableUntil: until });
 }
 
 /** Fetches the token under the gate's claim, and hands it in. A failure is handed in too: others wait for it. */

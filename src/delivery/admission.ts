@@ -207,12 +207,14 @@ export async function admitDue(
   shared: Connections,
   due: Due,
 ): Promise<Unreachable | Refused | Leased> {
-  const { destination, source } = due;
+  const { destination, source, request, after, connections = CONNECTIONS } = due;
   const prepared = await prepare(services, shared, destination);
   if (prepared.kind === "unready") return withoutGate(due, prepared.refusal);
   const requestedAt = services.now();
   const lookedUpAt = source.kind === "loaded" ? source.lookedUpAt : requestedAt;
-  const answer = await requestAdmission(services, due, requestedAt - lookedUpAt);
+  const succeeds = after && { succeeds: after.lease };
+  const whole = { ...request, connections, lookedUpMsAgo: requestedAt - lookedUpAt, ...succeeds };
+  const answer = await admitDestination(services, destination, whole, lookedUpAt);
   if (!answer) return unreachable(services, due);
   const grantedAt = services.now();
   const { grant } = answer;
@@ -229,16 +231,6 @@ export async function admitDue(
   const decided = [...refusedBy(answer, due).dispositions, ...dispositions];
   const leased = { stage: "leased", destination, dispositions: decided } as const;
   return { ...leased, result: answer, grant, run, left, recoverAt };
-}
-
-async function requestAdmission(
-  services: Services,
-  { destination, request, after, connections = CONNECTIONS }: Due,
-  lookedUpMsAgo: number,
-): Promise<AdmitResult | undefined> {
-  const succeeds = after && { succeeds: after.lease };
-  const whole = { ...request, connections, lookedUpMsAgo, ...succeeds };
-  return admitDestination(services, destination, whole, services.now() - lookedUpMsAgo);
 }
 
 type Admitted = Readonly<{

@@ -27,7 +27,8 @@ export async function applySettleResults(
   const paused = [...gone];
   for (const one of results) {
     logStorm(services, one);
-    paused.push(...(await disableIfFailing(services, one)));
+    const { destination, result } = one;
+    if (result.disableReason) paused.push(...(await disable(services, destination.id, result.disableReason)));
   }
   const alerts = results.filter(({ result }) => result.alerts.length > 0);
   const digestsDue = results.flatMap(({ destination, result }) => (result.digestDue ? destination : []));
@@ -37,13 +38,6 @@ export async function applySettleResults(
 }
 
 /** The pause that is made, if any. A failure is logged, not thrown: the gate repeats it with the next failure. */
-async function disableIfFailing(
-  services: Services,
-  { destination: { id }, result: { disableReason } }: DestinationResult,
-): Promise<readonly StatusChange[]> {
-  return disableReason === undefined ? [] : disable(services, id, disableReason);
-}
-
 async function disable(
   services: Services,
   id: string,

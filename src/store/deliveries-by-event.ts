@@ -9,13 +9,14 @@
 import { bundleOf, type DeliveryKey, deliveryName, eventAt } from "../core/bundle.ts";
 import type { Databases } from "./databases.ts";
 import { type StoredState, storedStatus } from "./delivery.ts";
-import { type DeliveryFilter, eventConditionsOf, eventsOver, isRowWanted } from "./delivery-filter.ts";
+import { type DeliveryFilter, eventConditionsOf, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
   type ListFilter,
   type MergedPage,
   mergedPage,
+  withoutOver,
 } from "./delivery-list.ts";
 import { destinationsFor } from "./destinations.ts";
 import { walkBack, walkBackSql } from "./event-list.ts";
@@ -81,7 +82,7 @@ async function pageIn(
   const shown = found.slice(0, limit);
   const left = looked < planned.length ? planned[looked - 1] : rest && behindAllOf(rest.bundle);
   const next = found.length > limit ? shown.at(-1) : left;
-  return { found: await withoutOver(db, shown, filter), next };
+  return { found: await withoutOver(db, shown, filter.over), next };
 }
 
 /** Whether it comes after the other in a list by event and destination, descending. */
@@ -115,15 +116,4 @@ function isWanted(
   if (filter.status !== undefined || filter.reason !== undefined) return false;
   const isDeleted = one.destination === null || one.destination.deletedAt !== null;
   return state === undefined || state === (isDeleted ? "cancelled" : "queued");
-}
-
-async function withoutOver(
-  db: D1Database,
-  shown: readonly FoundDelivery[],
-  { over }: DeliveryFilter,
-): Promise<readonly FoundDelivery[]> {
-  if (!over) return shown;
-  const rows = shown.flatMap((one) => (one.kind === "stored" ? [one.row] : []));
-  const gone = await eventsOver(db, rows, over);
-  return shown.filter(({ eventId }) => !gone.has(eventId));
 }

@@ -33,6 +33,7 @@ import {
   isEventWanted,
   isRowWanted,
   isWanted,
+  type Over,
 } from "./delivery-filter.ts";
 import { type Destination, destinations } from "./destination.ts";
 import { destinationsFor } from "./destinations.ts";
@@ -207,12 +208,15 @@ async function storedIn(
     .filter((one) => upto === undefined || descending(one, upto) <= 0)
     .sort(descending);
   const shown = all.slice(0, limit);
-  const rowsShown = shown.map(({ row }) => row);
-  const gone = over ? await eventsOver(db, rowsShown, over) : new Set();
-  return {
-    found: shown.filter(({ eventId }) => !gone.has(eventId)),
-    next: all.length > limit ? shown.at(-1) : upto,
-  };
+  return { found: await withoutOver(db, shown, over), next: all.length > limit ? shown.at(-1) : upto };
+}
+
+/** The deliveries without those of events that are over. */
+export async function withoutOver(db: D1Database, shown: readonly FoundDelivery[], over: Over | undefined) {
+  if (!over) return shown;
+  const rows = shown.flatMap((one) => (one.kind === "stored" ? [one.row] : []));
+  const gone = await eventsOver(db, rows, over);
+  return shown.filter(({ eventId }) => !gone.has(eventId));
 }
 
 function descending(a: DeliveryKey, b: DeliveryKey): number {

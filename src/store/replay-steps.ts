@@ -110,19 +110,10 @@ export async function countCandidates(
   return Math.min(limit, counted ?? 0);
 }
 
+/** Packs with ends after the replay began. */
 const LATE_PACKS = `
   SELECT p.*, b.header, b.accepted_at, b.deliver_at
   FROM (SELECT * FROM ${deliveredPacks("?1", "?3")} AND ended_at > ?4) p JOIN bundles b ON b.id = p.bundle_id`;
-
-/** How many deliveries are selected of packs with ends after the replay began. SQL cannot read the times of their ends. */
-async function countLate(
-  db: D1Database,
-  replay: ReplayInsert,
-  { first, last, kept }: IdRange & Readonly<{ kept: Kept }>,
-): Promise<number> {
-  const packs = await select<RawRow>(db, LATE_PACKS, first, replay.destinationId, last, replay.createdAt);
-  return packs.flatMap((raw) => lookedIn(raw, replay, kept)).filter(({ isSelected }) => isSelected).length;
-}
 
 /** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
 const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
@@ -158,7 +149,12 @@ export async function beginReplay(
     return inserted ? modelOf(replays, inserted) : undefined;
   }
   const isPacked = include === "delivered";
-  const late = isPacked ? await countLate(db, row, { first, last, kept }) : 0;
+  // SQL cannot read the times of their ends.
+  const latePacks = isPacked
+    ? await select<RawRow>(db, LATE_PACKS, first, destinationId, last, createdAt)
+    : [];
+  const lateOnes = latePacks.flatMap((raw) => lookedIn(raw, row, kept));
+  const late = lateOnes.filter(({ isSelected }) => isSelected).length;
   const packed = isPacked ? `+ (${TOTAL_PACKED})` : "";
   const total = `UPDATE replays AS r SET total = ?8 ${packed} + (
       SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${isSelected("?9")})

@@ -237,7 +237,8 @@ export async function lookAtWaiting(
   const [oldest = [], newest = [], between = []] = LOOKS.map((_, which) =>
     interleaved(lists.map((looks) => looks[which]?.events ?? [])),
   );
-  const each = inTurn(oldest, newest, between, random());
+  const ends = interleaved(inClasses(oldest, newest, random()).map(byBundle)).flat();
+  const each = [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
   const row = stored?.results[0];
   return {
     destination: row && modelOf(destinations, row),
@@ -262,17 +263,6 @@ function looksIn(looked: Looked): LookedAt[] {
     const events = [...rows, ...packed].sort((a, b) => direction * (a.event_id - b.event_id));
     return { events, rows: rows.length, packed: packed.length };
   });
-}
-
-/** Each event once: the four classes in turn, beginning with a random one, and then those between. */
-function inTurn(
-  oldest: readonly Found[],
-  newest: readonly Found[],
-  between: readonly Found[],
-  drawn: number,
-): readonly Found[] {
-  const ends = interleaved(inClasses(oldest, newest, drawn).map(byBundle)).flat();
-  return [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
 }
 
 /** The statement that looks into a database, at the same point between the oldest and the newest in each. */
