@@ -161,17 +161,15 @@ function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"]
 
 export type CircuitEvent = "circuit_opened" | "circuit_half_open" | "circuit_closed" | "held" | "hold_ended";
 
-/** A state as last seen. `holding`: the beginning of a hold has been logged, and its end has not. */
-type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
-
-type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
-
-/** The events between two states, each once; what time alone has changed by `now` comes first. */
+/**
+ * The events between two states, each once; what time alone has changed by `now` comes first.
+ * @param before as last seen. `holding`: the beginning of a hold has been logged, and its end has not
+ */
 export function circuitChange(
-  before: ObservedState,
+  before: Readonly<{ destinationState: DestinationState; holding: boolean }>,
   destinationState: DestinationState,
   now: number,
-): CircuitChange {
+): Readonly<{ holding: boolean; events: readonly CircuitEvent[] }> {
   const start = destinationStateAt(before.destinationState, now);
   const holding = destinationState.heldUntil > now;
   const isOver = before.holding && start.heldUntil <= now;

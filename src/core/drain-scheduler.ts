@@ -104,7 +104,7 @@ export function waitsFor(
   return until > now ? { until } : undefined;
 }
 
-type DrainDecision = Readonly<{
+export type DrainDecision = Readonly<{
   drainSchedule: DrainSchedule;
   /** Drains to enqueue. */
   drains: number;

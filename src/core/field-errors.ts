@@ -46,13 +46,11 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
   });
 }
 
-type UnionIssue = z.core.$ZodIssueInvalidUnion;
-
 /**
  * The issues of the alternative of which the value has the type, as faults in its fields; undefined: it has that of none, or
  * the schema says what it expects in its own words.
  */
-function issuesOfKind({ errors, path, message }: UnionIssue): readonly Issue[] | undefined {
+function issuesOfKind({ errors, path, message }: z.core.$ZodIssueInvalidUnion): readonly Issue[] | undefined {
   if (message.startsWith("expected ")) return undefined;
   const ofKind = errors.find((issues) =>
     issues.every((issue) => issue.path.length > 0 || issue.code === "unrecognized_keys"),

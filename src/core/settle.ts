@@ -72,8 +72,6 @@ export function holdByGate(until: number, sentAt: number | undefined, now: numbe
   return sentAt === undefined ? until : now + until - sentAt;
 }
 
-type BlocksOver = Readonly<{ ends: readonly BlockEnd[]; succeeded: number }>;
-
 type Settlement = Readonly<{
   state: GateState;
   /** Each is one line in the log. */
@@ -84,7 +82,8 @@ type Settlement = Readonly<{
   digestDue: boolean;
   /** Why the destination is to be paused; repeated with every failure until it is. */
   disableReason?: DisableReason | undefined;
-  over?: BlocksOver | undefined;
+  /** Blocks that are over, to be reported to the group. */
+  over?: Readonly<{ ends: readonly BlockEnd[]; succeeded: number }> | undefined;
 }>;
 
 /** The gate's answer to the holder of the lease. */

@@ -19,8 +19,6 @@ import { readAs, type Shape, type ShapeFault, type ShapeType } from "./shape.ts"
 const MOST_FORMS = 5;
 
 export const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
-type VendorForm = (typeof vendorForms)[number];
-
 const PLACEHOLDERS = "no other braces than those of {id}, {timestamp} and {type}";
 
 function headerName(description: string) {
@@ -215,7 +213,7 @@ const standard: Recipe = {
   headers: {},
 };
 
-const vendorRecipes: Readonly<Record<VendorForm, Recipe>> = {
+const vendorRecipes: Readonly<Record<(typeof vendorForms)[number], Recipe>> = {
   standard: { ...standard, takesKeyPairs: true },
   svix: {
     ...standard,

@@ -27,7 +27,7 @@
 import type { Circuit } from "./circuit-breaker.ts";
 import { type Window, widthOf } from "./concurrency-window.ts";
 import type { DestinationState } from "./destination-state.ts";
-import { drainsDue, waitsFor } from "./drain-scheduler.ts";
+import { type DrainDecision, drainsDue, waitsFor } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
 import { endsEvidence, endsOnlyLone, inherited } from "./lone-lease.ts";
@@ -119,13 +119,14 @@ export function afterDecision(before: GateMemory, after: GateState, now: number)
     : withWrite(before, memory, now);
 }
 
-type AlarmStep = GateStep & Readonly<{ drains: number; drainsAtWork: number }>;
-
 /**
  * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
  * them, they stay scheduled for their time, or for the end of what blocks the destination.
  */
-export function afterAlarm(before: GateMemory, now: number): AlarmStep {
+export function afterAlarm(
+  before: GateMemory,
+  now: number,
+): GateStep & Pick<DrainDecision, "drains" | "drainsAtWork"> {
   const fired = { ...before, alarmAt: null };
   const { state } = before;
   const isDue = state.drainSchedule.at !== null && (state.drainSchedule.at <= now || waitsFor(state, now));

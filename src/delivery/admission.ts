@@ -42,14 +42,12 @@ const UNREADY_MS = 60_000;
 /** After an unreachable gate, retry after this, plus up to 100 % jitter. */
 const UNREACHABLE_MS = 5_000;
 
-type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;
-
 /** Which of the deliveries are to be attempted now, with what is sent, and what becomes of the others. */
 export async function triage(
   services: Services,
   loaded: readonly LoadedDelivery[],
   sourceOf: (delivery: LoadedDelivery) => DeliverySource,
-): Promise<Triaged> {
+): Promise<Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>> {
   const deliveries = loaded.every(isPlain)
     ? loaded
     : await (await import("./transform.ts")).withPayloads(services, loaded);

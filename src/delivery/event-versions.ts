@@ -30,8 +30,6 @@ type WithBody = Posted &
 
 type Getting = Pick<Destination, "createdAt" | "eventVersions">;
 
-type Pair = Readonly<{ event: Posted; destination: Getting }>;
-
 type TypeVersions = ReadonlyMap<string, readonly ConvertingVersion[]>;
 
 export function isConverted(event: Posted, destination: Getting): boolean {
@@ -42,7 +40,7 @@ export function isConverted(event: Posted, destination: Getting): boolean {
 /** The versions of those types whose events are converted; reads nothing where none is. */
 export async function versionsToConvert(
   { db }: Pick<Services, "db">,
-  pairs: readonly Pair[],
+  pairs: readonly Readonly<{ event: Posted; destination: Getting }>[],
 ): Promise<TypeVersions> {
   const types = pairs.flatMap(({ event, destination }) =>
     isConverted(event, destination) ? [event.type] : [],

@@ -26,11 +26,9 @@ export type Fetched =
   | (Readonly<{ kind: "token" }> & Omit<KeptToken, "obtainedAt">)
   | (TokenFault & Pick<TokenRequest, "refused">);
 
-type Claim = Readonly<{ terms: string; until: number; ended: PromiseWithResolvers<void> }>;
-
 export class AccessTokens {
   readonly #storage: DurableObjectStorage;
-  #claim: Claim | undefined;
+  #claim: Readonly<{ terms: string; until: number; ended: PromiseWithResolvers<void> }> | undefined;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;

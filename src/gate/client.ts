@@ -15,7 +15,7 @@ import type { Services } from "../services.ts";
 import { repeatedly, within } from "../time.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-type CallServices = Pick<Services, "gateLocation" | "log" | "sleep" | "now" | "random">;
+export type CallServices = Pick<Services, "gateLocation" | "log" | "sleep" | "now" | "random">;
 export type GateServices = CallServices & Pick<Services, "gates">;
 
 /** A gate that takes longer to answer counts as unreachable. */

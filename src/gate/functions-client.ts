@@ -1,16 +1,14 @@
 /** Calls to the object that runs a tenant's functions (functions-object.ts). One that cannot be reached is a value. */
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import type { Services } from "../services.ts";
-import { callObject } from "./client.ts";
-
-type FunctionServices = Pick<Services, "functions" | "gateLocation" | "log" | "sleep" | "now" | "random">;
+import { type CallServices, callObject } from "./client.ts";
 
 /** The object's own time for a batch, and a call that has begun in it. */
 const TIMEOUT_MS = 4_000;
 
 /** Runs a tenant's function for each of the events. */
 export async function runFunction(
-  services: FunctionServices,
+  services: CallServices & Pick<Services, "functions">,
   call: FunctionCall,
 ): Promise<readonly FunctionOutcome[]> {
   const { functions: objects } = services;

@@ -1,9 +1,7 @@
 /** Calls to a group's object (see group-object.ts), by RPC from any Worker. One that cannot be reached is a value. */
 import type { Services } from "../services.ts";
-import { type AnswerOf, type ArgsOf, callObject, type MethodOf } from "./client.ts";
+import { type AnswerOf, type ArgsOf, type CallServices, callObject, type MethodOf } from "./client.ts";
 import type { ReceiverGroup } from "./group-object.ts";
-
-type GroupServices = Pick<Services, "groups" | "gateLocation" | "log" | "sleep" | "now" | "random">;
 
 /** A lease is settled after it is reported: no longer than its margin leaves for that. */
 const TIMEOUT_MS = 2_000;
@@ -13,7 +11,7 @@ const TIMEOUT_MS = 2_000;
  * lost: nothing is repeated, and a block whose answer is lost expires.
  */
 export function atGroup<M extends MethodOf<ReceiverGroup>>(
-  services: GroupServices,
+  services: CallServices & Pick<Services, "groups">,
   group: string,
   method: M,
   ...args: ArgsOf<ReceiverGroup, M>

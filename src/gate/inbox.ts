@@ -91,12 +91,9 @@ export type ConsumerView = Readonly<{
   /** Late events behind the position, and since when the first of them could be read. */
   late: number;
   lateSince: number | null;
-  /** Absent where it does not lag behind, as far as the gate knows. */
-  lagging?: LaggingConsumer;
+  /** Absent where it does not lag behind, as far as the gate knows. The time, epoch ms, distinguishes one lag from the next. */
+  lagging?: Readonly<{ since: number; isPublished: boolean }>;
 }>;
-
-/** A consumer that lags behind. The time, epoch ms, distinguishes one lag from the next. */
-type LaggingConsumer = Readonly<{ since: number; isPublished: boolean }>;
 
 /** A consumer's lag has begun, was published, or has ended. */
 export type LagChange = Readonly<{ consumer: string; is: "begun" | "published" | "ended"; since: number }>;

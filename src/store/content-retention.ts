@@ -17,12 +17,9 @@ import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
 import type { BegunErasure } from "./schema.ts";
 import { oldBundlesSql, untilHorizon } from "./time-ranges.ts";
 
-/** The facts that the settings go by. */
-type About = Readonly<{ tenant: string; type: string }>;
-
 export type ContentLimits = Readonly<{
   /** For how long an event is kept, in ms; infinite where neither its tenant nor its type says so. */
-  keptMs: (about: About) => number;
+  keptMs: (event: Readonly<{ tenant: string; type: string }>) => number;
   /** Whether events of the tenant lose their content once they are delivered. */
   isPayloadFree: (tenant: string) => boolean;
 }>;

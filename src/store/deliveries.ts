@@ -87,11 +87,8 @@ export type Loaded = Readonly<{
   /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
   /** What further databases have not brought in time, or have failed to bring. */
-  late: readonly LateLoad[];
+  late: readonly Readonly<{ parts: readonly BundlePart[]; loaded: Promise<Loaded> }>[];
 }>;
-
-/** The parts of one further database. */
-type LateLoad = Readonly<{ parts: readonly BundlePart[]; loaded: Promise<Loaded> }>;
 
 type LoadOptions = Readonly<{
   /** Which deliveries need their bodies, by their rows; absent: all that have not ended. */

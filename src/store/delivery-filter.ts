@@ -159,8 +159,6 @@ export function overBy({
 const ENDED = ["delivered", "dead", "cancelled"];
 
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
-type End = Readonly<{ state: string; endedAt: number | null }>;
-
 type Event = Times & Readonly<{ tenant: string; type: string }>;
 
 /**
@@ -179,7 +177,10 @@ export async function oldAmong(
   return (event) => dueAt(event) <= Math.max(dueBy, now - keptMs(event));
 }
 
-export function hasEnded({ state, endedAt }: End, { endedBy }: Over): boolean {
+export function hasEnded(
+  { state, endedAt }: Pick<DeliveryRow, "state" | "endedAt">,
+  { endedBy }: Over,
+): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
 }
 

@@ -147,9 +147,7 @@ async function placed(databases: Databases, news: readonly New[]): Promise<Follo
   return news.map((one, i) => ({ ...one, destination: found[i]?.destination ?? null, shown: "" }));
 }
 
-type Looked = Readonly<{ followed: Followed; found: FoundDelivery; shown: string }>;
-
-async function lookedUp(databases: Databases, followed: readonly Followed[]): Promise<Looked[]> {
+async function lookedUp(databases: Databases, followed: readonly Followed[]) {
   const wanted = followed.map(({ planned }) => planned);
   const shares = [...sharesOf(databases, wanted, ({ eventId }) => eventId)];
   const read = shares.map(([db, share]) => storedStatesOf(db, share));

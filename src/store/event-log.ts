@@ -31,8 +31,6 @@ const BOUNDS = `
   SELECT (SELECT min(id) FROM bundles) AS oldest, (SELECT max(id) FROM bundles WHERE ${WITHIN}) AS looked,
     (SELECT max(id) FROM bundles) AS newest`;
 
-type Bounds = Readonly<Record<"oldest" | "looked" | "newest", number | null>>;
-
 /** By database: the last event that is behind it. */
 type EventLogPosition = readonly number[];
 
@@ -99,7 +97,9 @@ async function logOf(db: D1Database, position: number, { tenant, type }: LogQuer
     db.prepare(BOUNDS).bind(bundle),
   ]);
   const taken = (rows?.results ?? []) as ListedRow[];
-  const { oldest, looked, newest } = (bounds?.results[0] ?? {}) as Partial<Bounds>;
+  const { oldest, looked, newest } = (bounds?.results[0] ?? {}) as Partial<
+    Record<"oldest" | "looked" | "newest", number | null>
+  >;
   const last = taken.length === BUNDLES_TAKEN ? taken.at(-1)?.id : looked;
   const found = taken.flatMap(subscribable).filter((event) => {
     return event.id > position && event.tenant === tenant && event.type === type;

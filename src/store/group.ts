@@ -61,9 +61,7 @@ export const sharedHosts = sqliteTable("shared_hosts", {
   hosts: jsonText<readonly string[]>([])().notNull(),
 });
 
-type CountedHosts = typeof sharedHosts.$inferSelect;
-
 /** Undefined where they have not been counted by that number. */
-export async function findSharedHosts(db: D1Database, most: number): Promise<CountedHosts | undefined> {
+export async function findSharedHosts(db: D1Database, most: number) {
   return drizzle(db).select().from(sharedHosts).where(eq(sharedHosts.most, most)).get();
 }

@@ -145,8 +145,6 @@ export async function countBehind(
   });
 }
 
-type InboxPlace = Readonly<{ destination: string; position: InboxPosition }>;
-
 /** Packs of scheduled bundles that are passed to find an unread event. */
 const PASSED_PACKS = 1_000;
 /** Places in one statement. */
@@ -173,7 +171,7 @@ const OLDEST_UNREAD = `
 /** When the oldest unread event of each place was accepted, epoch ms, without late ones; null where there is none. */
 export async function oldestUnread(
   databases: Databases,
-  places: readonly InboxPlace[],
+  places: readonly Readonly<{ destination: string; position: InboxPosition }>[],
 ): Promise<readonly (number | null)[]> {
   const oldest: (number | null)[] = [];
   for (const some of portionsOf(places, PLACES)) {

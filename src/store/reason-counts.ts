@@ -36,10 +36,8 @@ function statementOf(list: string, own: string): string {
 const COUNT_OF_ALL = statementOf("", "");
 const COUNT_OF_LISTED = statementOf("json_each(?2) own CROSS JOIN", "AND destination_id = own.value");
 
-type ReasonCount = Readonly<{ state: State; reason: string; count: number }>;
-
 export type ReasonCounts = Readonly<{
-  counts: readonly ReasonCount[];
+  counts: readonly Readonly<{ state: State; reason: string; count: number }>[];
   /** The states of which all deliveries are counted; of the others there are at least as many. */
   exact: readonly State[];
 }>;

@@ -235,9 +235,6 @@ export async function removeEnded(
   return { events: sumOf(removed), deliveries: (deliveries?.meta.changes ?? 0) + sumOf(packed) };
 }
 
-/** A deleted destination, and its position in the order of deletion. */
-type Tombstone = Readonly<{ id: string; at: number; row: number }>;
-
 const TOMBSTONES = `
   SELECT id, deleted_at AS at, rowid AS row FROM destinations INDEXED BY destinations_deleted
   WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at <= ?3
@@ -249,7 +246,7 @@ export async function oldTombstones(
   { at, row }: Position,
   deletedBy: number,
   limit: number,
-): Promise<readonly Tombstone[]> {
+): Promise<readonly (Position & Readonly<{ id: string }>)[]> {
   return select(first, TOMBSTONES, at, row, deletedBy, limit);
 }
 

@@ -456,16 +456,13 @@ export async function scheduledAfter(db: D1Database, after: Position, limit: num
 
 const LOST_SCHEDULED = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
 
-/** `upto`: every plan up to this position has been checked; `after` when there was none. */
-type LostScheduled = Omit<LostPage, "upto"> & Readonly<{ upto: Position }>;
-
 /** Checks the next bundles after `after` that were due by `horizon` (epoch ms). */
 export async function findLostScheduled(
   db: D1Database,
   after: Position,
   horizon: number,
   most: Most,
-): Promise<LostScheduled> {
+): Promise<Omit<LostPage, "upto"> & Readonly<{ upto: Position }>> {
   const { looked, ...page } = await nextPage(db, after, horizon, most);
   const ids = looked.map(({ id }) => id);
   return { ...page, ...(await lostAmong(db, looked, () => select(db, LOST_SCHEDULED, ids))) };

@@ -249,10 +249,8 @@ export async function lookAtWaiting(
   };
 }
 
-type LookedAt = Readonly<{ events: readonly Found[]; rows: number; packed: number }>;
-
 /** By the looks: oldest, newest, middle. */
-function looksIn(looked: Looked): LookedAt[] {
+function looksIn(looked: Looked) {
   return LOOKS.map((look) => {
     const rows = (JSON.parse(looked[look] ?? "[]") as [number, number][]).map(([event_id, attempts]) => ({
       event_id,

@@ -336,10 +336,8 @@ function structured(value: unknown, at: string): (event: EventFacts, budget: Bud
   return (event, budget) => Object.fromEntries(entries.map(([name, fill]) => [name, fill(event, budget)]));
 }
 
-type Texts = Readonly<Record<string, string>> | undefined;
-
-function fillingsOf(texts: Texts, field: string, liquid: Liquid) {
-  return Object.entries(texts ?? {}).map(
+function fillingsOf(texts: Readonly<Record<string, string>> = {}, field: string, liquid: Liquid) {
+  return Object.entries(texts).map(
     ([name, text]) => [name, parsed(liquid, text, `${field}.${name}`)] as const,
   );
 }
