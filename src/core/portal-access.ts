@@ -6,7 +6,7 @@
 import { defaultLimits, type Limits, limitShape } from "./limits.ts";
 import { isHttpsUrl } from "./portal-branding.ts";
 import type { Scope } from "./scopes.ts";
-import { type NumberShape, readAs, type Shape, type ShapeType } from "./shape.ts";
+import { type NumberShape, optionalShape, readAs, type Shape, type ShapeType } from "./shape.ts";
 
 export const capabilities = [
   /** Create, change, pause, resume and delete endpoints. */
@@ -81,20 +81,14 @@ export type PortalRules = Readonly<ShapeType<typeof rulesShape>>;
 
 /** How the portal looks, where the visitor has not chosen otherwise. */
 export const appearanceFields = {
-  language: {
-    kind: "choice",
-    values: portalLanguages,
-    nullable: true,
-    optional: true,
-    meta: { description: "The language of the pages; null: what the visitor's browser asks for." },
-  },
-  theme: {
-    kind: "choice",
-    values: portalThemes,
-    nullable: true,
-    optional: true,
-    meta: { description: "`light`, `dark`, or `auto`: what the visitor's device prefers, the default." },
-  },
+  language: optionalShape(
+    { kind: "choice", values: portalLanguages, nullable: true },
+    "The language of the pages; null: what the visitor's browser asks for.",
+  ),
+  theme: optionalShape(
+    { kind: "choice", values: portalThemes, nullable: true },
+    "`light`, `dark`, or `auto`: what the visitor's device prefers, the default.",
+  ),
 } as const satisfies Readonly<Record<string, Shape>>;
 
 /** What `portal` of a tenant's settings may be. */

@@ -2,7 +2,7 @@
  * The portal in the sender's name: its name, its logo, and its colour, which is made readable on both themes. Pure, so
  * that what is accepted and what is shown can be tested as tables.
  */
-import { readAs, type Shape, type ShapeType } from "./shape.ts";
+import { optionalShape, readAs, type Shape, type ShapeType } from "./shape.ts";
 
 /** Characters of the address; an image of 24 KB in base64 is 32 KB. It is part of every page. */
 const MOST_LOGO = 32_768;
@@ -10,37 +10,34 @@ const MOST_LOGO = 32_768;
 export const brandShape = {
   kind: "object",
   fields: {
-    name: {
-      kind: "text",
-      max: 80,
-      is: (given) => given.trim() !== "" && !/\p{Cc}/u.test(given),
-      expected: "1 to 80 characters without control characters",
-      nullable: true,
-      optional: true,
-      meta: { description: "The sender's name, in the header of each page." },
-    },
-    logo: {
-      kind: "text",
-      is: (given) => isHttpsUrl(given) || isImage(given),
-      expected: `an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most ${MOST_LOGO} characters`,
-      nullable: true,
-      optional: true,
-      meta: {
-        description:
-          "An https URL, or a PNG, JPEG, GIF or WebP image as `data:` URL in base64. It is shown 32 pixels high at most.",
+    name: optionalShape(
+      {
+        kind: "text",
+        max: 80,
+        is: (given) => given.trim() !== "" && !/\p{Cc}/u.test(given),
+        expected: "1 to 80 characters without control characters",
+        nullable: true,
       },
-    },
-    accent: {
-      kind: "text",
-      pattern: /^#[0-9a-fA-F]{6}$/,
-      expected: "a colour as #rrggbb, such as #0b6a72",
-      nullable: true,
-      optional: true,
-      meta: {
-        description:
-          "The colour of links and buttons. It is darkened or lightened where text in it would be hard to read.",
+      "The sender's name, in the header of each page.",
+    ),
+    logo: optionalShape(
+      {
+        kind: "text",
+        is: (given) => isHttpsUrl(given) || isImage(given),
+        expected: `an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most ${MOST_LOGO} characters`,
+        nullable: true,
       },
-    },
+      "An https URL, or a PNG, JPEG, GIF or WebP image as `data:` URL in base64. It is shown 32 pixels high at most.",
+    ),
+    accent: optionalShape(
+      {
+        kind: "text",
+        pattern: /^#[0-9a-fA-F]{6}$/,
+        expected: "a colour as #rrggbb, such as #0b6a72",
+        nullable: true,
+      },
+      "The colour of links and buttons. It is darkened or lightened where text in it would be hard to read.",
+    ),
   },
 } as const satisfies Shape;
 

@@ -79,6 +79,11 @@ type FieldTypes<F> = Flat<
 
 type Flat<T> = { [K in keyof T]: T[K] };
 
+/** The shape of a field that may be left out, with its description in the API's document. */
+export function optionalShape<const S extends Shape>(shape: S, description: string) {
+  return { ...shape, optional: true, meta: { description } } as const;
+}
+
 /** The rest of a sentence that begins with "expected"; undefined where the shape does not say it. */
 export function expectationOf(shape: Shape): string | undefined {
   if (shape.expected !== undefined) return shape.expected;

@@ -13,7 +13,7 @@
  * - Shopify: https://shopify.dev/docs/apps/build/webhooks/subscribe/https
  */
 import { HEADER_NAME } from "./destination-fields.ts";
-import { readAs, type Shape, type ShapeFault, type ShapeType } from "./shape.ts";
+import { optionalShape, readAs, type Shape, type ShapeFault, type ShapeType } from "./shape.ts";
 
 /** Each costs an HMAC for each attempt. */
 const MOST_FORMS = 5;
@@ -43,39 +43,27 @@ export const templateShapes = {
   timestamp_header: { ...headerName("A header for the timestamp, in seconds since 1970."), optional: true },
   id_header: { ...headerName("A header for the event's id."), optional: true },
   type_header: { ...headerName("A header for the event's type."), optional: true },
-  prefix: {
-    kind: "text",
-    pattern: /^([!-~][ -~]{0,99})?$/,
-    is: (text) => !text.includes("{body}") && hasOnlyPlaceholders(text),
-    expected: `at most 100 printable ASCII characters without a space at the beginning, and ${PLACEHOLDERS}`,
-    optional: true,
-    meta: {
-      description: "What precedes the signature in its header, `sha256=` for example; nothing by default.",
+  prefix: optionalShape(
+    {
+      kind: "text",
+      pattern: /^([!-~][ -~]{0,99})?$/,
+      is: (text) => !text.includes("{body}") && hasOnlyPlaceholders(text),
+      expected: `at most 100 printable ASCII characters without a space at the beginning, and ${PLACEHOLDERS}`,
     },
-  },
-  encoding: {
-    kind: "choice",
-    values: ["hex", "base64"],
-    optional: true,
-    meta: { description: "How the signature is written; hex by default." },
-  },
-  algorithm: {
-    kind: "choice",
-    values: ["sha256", "sha512", "sha1"],
-    optional: true,
-    meta: {
-      description: "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
-    },
-  },
-  key: {
-    kind: "choice",
-    values: ["text", "bytes"],
-    optional: true,
-    meta: {
-      description:
-        "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
-    },
-  },
+    "What precedes the signature in its header, `sha256=` for example; nothing by default.",
+  ),
+  encoding: optionalShape(
+    { kind: "choice", values: ["hex", "base64"] },
+    "How the signature is written; hex by default.",
+  ),
+  algorithm: optionalShape(
+    { kind: "choice", values: ["sha256", "sha512", "sha1"] },
+    "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
+  ),
+  key: optionalShape(
+    { kind: "choice", values: ["text", "bytes"] },
+    "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
+  ),
 } as const satisfies Readonly<Record<string, Shape>>;
 
 /** Another form, or none, is the union's fault: a form's own is a field that it does not have. */

@@ -5,7 +5,7 @@
  * is `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid
  * one resolves to a policy that a transition can use without checking it again.
  */
-import type { Shape, ShapeFault, ShapeType } from "../shape.ts";
+import { optionalShape, type Shape, type ShapeFault, type ShapeType } from "../shape.ts";
 import type { Delays } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
 import { presetNames, presets } from "./presets.ts";
@@ -77,30 +77,26 @@ function inBoth({ retry, fail }: { retry?: unknown; fail?: unknown }): ShapeFaul
 export const retryShape = {
   kind: "object",
   fields: {
-    preset: {
-      kind: "choice",
-      values: presetNames,
-      optional: true,
-      meta: { description: "The policy that everything left out is taken from; breakwater by default." },
-    },
-    schedule: {
-      kind: "list",
-      of: upTo(7 * day, "seconds"),
-      min: 1,
-      max: 50,
-      expected: "a list of seconds",
-      length: "1 to 50 waits",
-      optional: true,
-      meta: { description: "Seconds before attempts 2, 3, …; the last one repeats." },
-    },
+    preset: optionalShape(
+      { kind: "choice", values: presetNames },
+      "The policy that everything left out is taken from; breakwater by default.",
+    ),
+    schedule: optionalShape(
+      {
+        kind: "list",
+        of: upTo(7 * day, "seconds"),
+        min: 1,
+        max: 50,
+        expected: "a list of seconds",
+        length: "1 to 50 waits",
+      },
+      "Seconds before attempts 2, 3, …; the last one repeats.",
+    ),
     base: { ...upTo(7 * day, "seconds", "Seconds before attempt 2; needs factor and cap."), optional: true },
-    factor: {
-      kind: "number",
-      min: 1,
-      max: 10,
-      optional: true,
-      meta: { description: "What each wait is multiplied by for the next." },
-    },
+    factor: optionalShape(
+      { kind: "number", min: 1, max: 10 },
+      "What each wait is multiplied by for the next.",
+    ),
     cap: { ...upTo(7 * day, "seconds", "The longest wait, in seconds; at least base."), optional: true },
     jitter: { ...jitter, optional: true },
     max_attempts: { ...upTo(100, "attempts", "Attempts in all, the first included."), optional: true },
@@ -116,25 +112,14 @@ export const retryShape = {
       ),
       optional: true,
     },
-    retry_after: {
-      kind: "choice",
-      values: retryAfterEffects,
-      optional: true,
-      meta: {
-        description:
-          "The effect of a 429's Retry-After on the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
-      },
-    },
-    on: {
-      kind: "object",
-      fields: { retry: statuses, fail: statuses },
-      faults: inBoth,
-      optional: true,
-      meta: {
-        description:
-          "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
-      },
-    },
+    retry_after: optionalShape(
+      { kind: "choice", values: retryAfterEffects },
+      "The effect of a 429's Retry-After on the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
+    ),
+    on: optionalShape(
+      { kind: "object", fields: { retry: statuses, fail: statuses }, faults: inBoth },
+      "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
+    ),
   },
   faults: contradictions,
   meta: { description: "When a delivery is tried again; fields override those of the preset." },

@@ -3,7 +3,7 @@
  * headers, path and query, and a fixed content type and method.
  */
 import { HEADER_NAME, isReserved, MAX_HEADERS } from "../destination-fields.ts";
-import type { Shape, ShapeFault, ShapeType } from "../shape.ts";
+import { optionalShape, type Shape, type ShapeFault, type ShapeType } from "../shape.ts";
 
 export const methods = ["POST", "PUT", "PATCH"] as const;
 export type TransformMethod = (typeof methods)[number];
@@ -42,56 +42,37 @@ export function isTransformHeader(name: string): boolean {
 export const templateShape = {
   kind: "object",
   fields: {
-    body: {
-      kind: "text",
-      max: MOST_TEMPLATE,
-      expected: `a text of at most ${MOST_TEMPLATE} characters`,
-      optional: true,
-      meta: {
-        description:
-          "The body, a text in Liquid. Where it is JSON, its strings are filled in one by one and need no escaping. Left out: " +
-          "the event as `body` of the destination says.",
+    body: optionalShape(
+      { kind: "text", max: MOST_TEMPLATE, expected: `a text of at most ${MOST_TEMPLATE} characters` },
+      "The body, a text in Liquid. Where it is JSON, its strings are filled in one by one and need no escaping. Left out: " +
+        "the event as `body` of the destination says.",
+    ),
+    content_type: optionalShape(
+      { kind: "text", pattern: MEDIA_TYPE, expected: "a media type such as application/json" },
+      "`application/json` unless given.",
+    ),
+    headers: optionalShape(
+      { kind: "record", of: liquid, faults: namesFaults(MAX_HEADERS, isTransformHeader, HEADERS_EXPECTED) },
+      "Headers by name, each a text in Liquid. One that comes out empty is not sent.",
+    ),
+    method: optionalShape({ kind: "choice", values: methods }, "`POST` unless given."),
+    path: optionalShape(
+      {
+        kind: "text",
+        max: MOST_TEXT,
+        pattern: /^\//,
+        expected: `a text that begins with /, of at most ${MOST_TEXT} characters`,
       },
-    },
-    content_type: {
-      kind: "text",
-      pattern: MEDIA_TYPE,
-      expected: "a media type such as application/json",
-      optional: true,
-      meta: { description: "`application/json` unless given." },
-    },
-    headers: {
-      kind: "record",
-      of: liquid,
-      faults: namesFaults(MAX_HEADERS, isTransformHeader, HEADERS_EXPECTED),
-      optional: true,
-      meta: { description: "Headers by name, each a text in Liquid. One that comes out empty is not sent." },
-    },
-    method: {
-      kind: "choice",
-      values: methods,
-      optional: true,
-      meta: { description: "`POST` unless given." },
-    },
-    path: {
-      kind: "text",
-      max: MOST_TEXT,
-      pattern: /^\//,
-      expected: `a text that begins with /, of at most ${MOST_TEXT} characters`,
-      optional: true,
-      meta: {
-        description: "What follows the URL's path, a text in Liquid; what it fills in is percent-encoded.",
+      "What follows the URL's path, a text in Liquid; what it fills in is percent-encoded.",
+    ),
+    query: optionalShape(
+      {
+        kind: "record",
+        of: liquid,
+        faults: namesFaults(MOST_QUERY, (name) => /^.{1,100}$/s.test(name), QUERY_EXPECTED),
       },
-    },
-    query: {
-      kind: "record",
-      of: liquid,
-      faults: namesFaults(MOST_QUERY, (name) => /^.{1,100}$/s.test(name), QUERY_EXPECTED),
-      optional: true,
-      meta: {
-        description: "Parameters that are added to the URL's query, by name. An empty one is not sent.",
-      },
-    },
+      "Parameters that are added to the URL's query, by name. An empty one is not sent.",
+    ),
   },
 } as const satisfies Shape;
 
