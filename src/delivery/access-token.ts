@@ -190,19 +190,13 @@ function formEncoded(text: string): string {
 }
 
 async function answerIn({ status, body }: Response): Promise<TokenAnswer> {
-  const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;
-  while (reader) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    bytes += value.byteLength;
-    if (bytes > MAX_ANSWER_BYTES) {
-      await reader.cancel().catch(() => {});
-      return { status, text: "", isCut: true };
-    }
-    text += decoder.decode(value, { stream: true });
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength;
+    if (bytes > MAX_ANSWER_BYTES) return { status, text: "", isCut: true };
+    text += decoder.decode(chunk, { stream: true });
   }
   return { status, text, isCut: false };
 }

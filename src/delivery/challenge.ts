@@ -2,6 +2,7 @@
  * Asks a receiver for its consent before an MCP Events subscription sends it anything else: it has to repeat a random text, in a
  * signed request of its own.
  */
+import { isJsonObject, parsedJson } from "../core/json-value.ts";
 import { randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination.ts";
@@ -69,16 +70,12 @@ export function subscriptionHeader(subscription: string): Readonly<Record<string
 
 /** Compared in constant time: whoever does not know the text must not find it out letter by letter. */
 function repeats(answer: string, challenge: string): boolean {
-  const [given, right] = [textIn(answer) ?? "", challenge].map((text) => new TextEncoder().encode(text));
+  const [given, right] = [textIn(answer), challenge].map((text) => new TextEncoder().encode(text));
   if (!given || !right || given.byteLength !== right.byteLength) return false;
   return crypto.subtle.timingSafeEqual(given, right);
 }
 
-function textIn(answer: string): string | undefined {
-  try {
-    const { challenge } = (JSON.parse(answer) ?? {}) as { challenge?: unknown };
-    return typeof challenge === "string" ? challenge : undefined;
-  } catch {
-    return undefined;
-  }
+function textIn(answer: string): string {
+  const value = parsedJson(answer);
+  return isJsonObject(value) && typeof value.challenge === "string" ? value.challenge : "";
 }

@@ -82,8 +82,70 @@ function nothing(next: Next): Begun {
 
 /** @param attempts how many times the drain's message has come, this time included */
 export async function drain(context: DrainContext, message: DrainMessage, attempts: number): Promise<void> {
-  const next = await new Drain(context, message, portionAt(attempts)).run();
-  if (goesOn(next)) await context.services.drains.send(message);
+  const { services, queries, sideBySide, toCome } = context;
+  const { destination, drains } = message;
+  const endsAt = services.now() + DRAIN_BUDGET_MS;
+  const most = Math.ceil(STEPS / sideBySide());
+  const databases = allOf(services).length;
+  let steps = 0;
+  /** Its receiver takes long: after a lease the next drain's turn comes, in case somebody waits for this one. */
+  let isSlow = false;
+  /** How far it looks for deliveries that no other drain holds. */
+  let distance = 0;
+
+  function hasTime(): boolean {
+    // Its first step is left to whoever has begun it.
+    const hasQueries = steps === 0 || mayBeginSteps(queries(), databases, sideBySide() + toCome());
+    return !isSlow && steps < most && hasQueries && services.now() < endsAt;
+  }
+
+  async function begin(former?: Step): Promise<Begun> {
+    steps += 1;
+    const from = distance;
+    const share = Math.ceil(portionAt(attempts) / sideBySide());
+    const begun = await beginStep(
+      context,
+      {
+        destination,
+        rangeFor: (own) => drainRangeOf(drains, from, own),
+        portion: Math.min(share, mostOfStep(databases)),
+        leftMs: endsAt - services.now(),
+      },
+      former,
+    );
+    distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
+    if (begun.kind === "step" && begun.dispatch.stage === "leased")
+      isSlow = begun.dispatch.grant.destinationState.tookMs > SLOW_MS;
+    return begun;
+  }
+
+  /** Returns the step that has begun meanwhile, if there is one. */
+  async function endAndFollow(step: Step): Promise<Begun> {
+    const [ended, begun] = await Promise.allSettled([endStep(context, step), follow(step)]);
+    if (begun.status === "rejected") throw ended.status === "rejected" ? ended.reason : begun.reason;
+    const following = begun.value;
+    if (ended.status === "fulfilled") return following.kind === "step" ? following : nothing(ended.value);
+    // Started attempts are recorded, whatever becomes of the other step.
+    if (following.kind === "step") await endStep(context, following);
+    throw ended.reason;
+  }
+
+  /** Begins the next step when the current lease is ready for a successor. */
+  async function follow(step: Step): Promise<Begun> {
+    const isNear =
+      mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
+    if (!isNear || !hasTime()) return nothing("more");
+    const begun = await begin(step);
+    if (begun.kind === "nothing" || isDecided(begun)) return begun;
+    // Others hold all deliveries that were found: the drain reads again after this step.
+    step.isFollowed = false;
+    return nothing("more");
+  }
+
+  let begun = nothing("more");
+  while (begun.kind === "step" || (goesOn(begun.next) && hasTime()))
+    begun = begun.kind === "step" ? await endAndFollow(begun) : await begin();
+  if (goesOn(begun.next)) await services.drains.send(message);
 }
 
 /** Deliveries under one lease. If one of them crashes the drain, its repeats take ever fewer, and get past it. */
@@ -93,88 +155,6 @@ function portionAt(attempts: number): number {
 
 function goesOn(next: Next): boolean {
   return next === "more" || next === "crowded";
-}
-
-class Drain {
-  readonly #context: DrainContext;
-  readonly #services: Services;
-  readonly #message: DrainMessage;
-  readonly #portion: number;
-  readonly #endsAt: number;
-  readonly #most: number;
-  readonly #databases: number;
-  #steps = 0;
-  /** Its receiver takes long: after a lease the next drain's turn comes, in case somebody waits for this one. */
-  #isSlow = false;
-  /** How far it looks for deliveries that no other drain holds. */
-  #distance = 0;
-
-  constructor(context: DrainContext, message: DrainMessage, portion: number) {
-    this.#context = context;
-    this.#services = context.services;
-    this.#message = message;
-    this.#portion = portion;
-    this.#most = Math.ceil(STEPS / context.sideBySide());
-    this.#databases = allOf(context.services).length;
-    this.#endsAt = context.services.now() + DRAIN_BUDGET_MS;
-  }
-
-  async run(): Promise<Next> {
-    let begun = nothing("more");
-    while (begun.kind === "step" || (goesOn(begun.next) && this.#hasTime()))
-      begun = begun.kind === "step" ? await this.#endAndFollow(begun) : await this.#begin();
-    return begun.next;
-  }
-
-  #hasTime(): boolean {
-    const isOver = this.#isSlow || this.#steps >= this.#most || !this.#hasQueries();
-    return !isOver && this.#services.now() < this.#endsAt;
-  }
-
-  /** Its first step is left to whoever has begun it. */
-  #hasQueries(): boolean {
-    const { queries, sideBySide, toCome } = this.#context;
-    return this.#steps === 0 || mayBeginSteps(queries(), this.#databases, sideBySide() + toCome());
-  }
-
-  async #begin(former?: Step): Promise<Begun> {
-    this.#steps += 1;
-    const from = this.#distance;
-    const rangeFor = (own: number) => drainRangeOf(this.#message.drains, from, own);
-    const leftMs = this.#endsAt - this.#services.now();
-    const { destination } = this.#message;
-    const share = Math.ceil(this.#portion / this.#context.sideBySide());
-    const portion = Math.min(share, mostOfStep(this.#databases));
-    const bounds = { destination, rangeFor, portion, leftMs };
-    const begun = await beginStep(this.#context, bounds, former);
-    this.#distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
-    if (begun.kind === "step" && begun.dispatch.stage === "leased")
-      this.#isSlow = begun.dispatch.grant.destinationState.tookMs > SLOW_MS;
-    return begun;
-  }
-
-  /** Returns the step that has begun meanwhile, if there is one. */
-  async #endAndFollow(step: Step): Promise<Begun> {
-    const [ended, begun] = await Promise.allSettled([endStep(this.#context, step), this.#follow(step)]);
-    if (begun.status === "rejected") throw ended.status === "rejected" ? ended.reason : begun.reason;
-    const following = begun.value;
-    if (ended.status === "fulfilled") return following.kind === "step" ? following : nothing(ended.value);
-    // Started attempts are recorded, whatever becomes of the other step.
-    if (following.kind === "step") await endStep(this.#context, following);
-    throw ended.reason;
-  }
-
-  /** Begins the next step when the current lease is ready for a successor. */
-  async #follow(step: Step): Promise<Begun> {
-    const isNear =
-      mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
-    if (!isNear || !this.#hasTime()) return nothing("more");
-    const begun = await this.#begin(step);
-    if (begun.kind === "nothing" || isDecided(begun)) return begun;
-    // Others hold all deliveries that were found: the drain reads again after this step.
-    step.isFollowed = false;
-    return nothing("more");
-  }
 }
 
 /** Whether the drain continues after this step. */

@@ -15,6 +15,7 @@ import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
+import { unlessAborted } from "./kinds/kind.ts";
 import { type Signer, sentSecrets } from "./signature.ts";
 
 export type OutgoingCall = Readonly<{
@@ -135,13 +136,10 @@ export async function call(services: Services, order: Order): Promise<OutgoingCa
 /** Within the attempt's time, or else there is no token. */
 async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSignal) {
   if (!renew) return undefined;
-  const timeout = Promise.withResolvers<Renewal>();
-  const giveUp = () => timeout.resolve({ kind: "failed", reason: "token_unavailable" });
-  signal.addEventListener("abort", giveUp);
-  if (signal.aborted) giveUp();
-  return Promise.race([renew(sent), timeout.promise]).finally(() =>
-    signal.removeEventListener("abort", giveUp),
-  );
+  return unlessAborted(renew(sent), signal).catch((error): Renewal => {
+    if (!signal.aborted) throw error;
+    return { kind: "failed", reason: "token_unavailable" };
+  });
 }
 
 type Answer = Pick<OutgoingCall, "exchange" | "location" | "headers" | "excerpt" | "limits" | "isArchived">;

@@ -19,6 +19,7 @@ import {
   standingOf,
 } from "../core/group/group-state.ts";
 import { afterGroupReport, type GroupReport } from "../core/group/report.ts";
+import { parsedJson } from "../core/json-value.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { batchesOf, type DrainMessage } from "../queue-messages.ts";
 
@@ -136,13 +137,9 @@ export class ReceiverGroup extends DurableObject<Env> {
 
 /** Undefined when it is not a state of this version. */
 function parsed(text: unknown): GroupState | undefined {
-  try {
-    const value = typeof text === "string" ? (JSON.parse(text) as Partial<GroupState> | null) : null;
-    const lists = [value?.blocks, value?.ring, value?.served, value?.votes, value?.throttled];
-    const isReadable =
-      value?.version === 1 && typeof value.incarnation === "number" && lists.every(Array.isArray);
-    return isReadable && value.circuit !== undefined ? (value as GroupState) : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = typeof text === "string" ? (parsedJson(text) as Partial<GroupState> | null) : null;
+  const lists = [value?.blocks, value?.ring, value?.served, value?.votes, value?.throttled];
+  const isReadable =
+    value?.version === 1 && typeof value.incarnation === "number" && lists.every(Array.isArray);
+  return isReadable && value.circuit !== undefined ? (value as GroupState) : undefined;
 }

@@ -136,6 +136,12 @@ const TABLES = `
     consumer TEXT PRIMARY KEY, since INTEGER NOT NULL, is_published INTEGER NOT NULL
   ) WITHOUT ROWID;`;
 
+const NOTES: Readonly<Record<LagChange["is"], string>> = {
+  begun: "INSERT INTO lagging VALUES (?, ?, 0) ON CONFLICT DO NOTHING",
+  published: "UPDATE lagging SET is_published = 1 WHERE consumer = ? AND since = ?",
+  ended: "DELETE FROM lagging WHERE consumer = ? AND since = ?",
+};
+
 /** Late events that are too old and are removed when one is added. */
 const REMOVED_AT_ONCE = 4;
 /** A fetch that hands out nothing is written once in so long. */
@@ -248,12 +254,7 @@ export class Inbox {
 
   /** Notes which lags are known and published. A change that another one has overtaken changes nothing. */
   noteLags(changes: readonly LagChange[]): void {
-    for (const { consumer, is, since } of changes)
-      if (is === "begun")
-        this.#rows("INSERT INTO lagging VALUES (?, ?, 0) ON CONFLICT DO NOTHING", consumer, since);
-      else if (is === "published")
-        this.#rows("UPDATE lagging SET is_published = 1 WHERE consumer = ? AND since = ?", consumer, since);
-      else this.#rows("DELETE FROM lagging WHERE consumer = ? AND since = ?", consumer, since);
+    for (const { consumer, is, since } of changes) this.#rows(NOTES[is], consumer, since);
   }
 
   /** The consumers, by name. */

@@ -24,9 +24,7 @@ import type { RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import { afterEmptyDrain, afterHold, settle } from "../core/settle.ts";
 import { attemptHistoryOf, type Job, jobGivesUpAt } from "./job-queue.ts";
-import type { Ledger } from "./ledger.ts";
-import type { SendAttempt, SenderContext, SimulatedSender } from "./sender.ts";
-import type { VirtualTime } from "./virtual-time.ts";
+import type { SenderContext, SimulatedSender } from "./sender.ts";
 
 /** How long the queue gathers a batch: as in wrangler.toml. */
 const BATCH_MS = 0;
@@ -35,99 +33,83 @@ const ROUND_TRIPS_MS = 20;
 /** From sending a drain's message to its first admit request. */
 const HOP_MS = 100;
 
-export class GatedSender implements SimulatedSender {
-  readonly #policy: RetryPolicy;
-  readonly #settings: GateSettings;
-  readonly #engine: VirtualTime;
-  readonly #attempt: SendAttempt;
-  readonly #ledger: Ledger;
-  readonly #effects: LeaseEffects;
-  #gate: GateState;
+export function startGatedSender(
+  policy: RetryPolicy,
+  settings: GateSettings,
+  { engine, attempt, ledger }: SenderContext,
+): SimulatedSender {
+  const { now, random, sleep } = engine;
+  let gate = newGateState(now());
   /** Jobs that the queue holds and has not handed out yet. */
-  #inbox: Job[] = [];
+  let inbox: Job[] = [];
   /** In the order in which they began to wait. */
-  readonly #waiting: Job[] = [];
+  const waiting: Job[] = [];
+  const effects: LeaseEffects = {
+    now,
+    random,
+    sleep,
+    withConnection: (task) => task(() => {}),
+    readState: async () => gate.destinationState,
+    hold: (until) => save(afterHold(gate, until, now()).state),
+  };
 
-  constructor(policy: RetryPolicy, settings: GateSettings, { engine, attempt, ledger }: SenderContext) {
-    const { now, random, sleep } = engine;
-    this.#policy = policy;
-    this.#settings = settings;
-    this.#engine = engine;
-    this.#attempt = attempt;
-    this.#ledger = ledger;
-    this.#gate = newGateState(now());
-    this.#effects = {
-      now,
-      random,
-      sleep,
-      withConnection: (task) => task(() => {}),
-      readState: async () => this.#gate.destinationState,
-      hold: (until) => this.#save(afterHold(this.#gate, until, now()).state),
-    };
-  }
-
-  post(delivery: number): void {
-    this.#enqueue({ delivery, postedAt: this.#now(), attempts: 0 });
-  }
-
-  #save(next: GateState): void {
+  function save(next: GateState): void {
     const { at } = next.drainSchedule;
-    const isNew = at !== this.#gate.drainSchedule.at;
-    this.#gate = next;
-    if (isNew && at !== null) this.#engine.at(at, () => this.#alarm(at));
+    const isNew = at !== gate.drainSchedule.at;
+    gate = next;
+    if (isNew && at !== null) engine.at(at, () => alarm(at));
   }
 
-  #alarm(at: number): void {
-    if (this.#gate.drainSchedule.at !== at) return;
-    const { drainSchedule, drains } = drainsDue(this.#gate, this.#now());
-    this.#save({ ...this.#gate, drainSchedule });
-    for (let i = 0; i < drains; i++)
-      this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
+  function alarm(at: number): void {
+    if (gate.drainSchedule.at !== at) return;
+    const { drainSchedule, drains } = drainsDue(gate, now());
+    save({ ...gate, drainSchedule });
+    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(now() + DRAIN_BUDGET_MS));
   }
 
-  #enqueue(job: Job): void {
-    if (this.#inbox.length === 0) this.#engine.after(BATCH_MS, () => this.#consume());
-    this.#inbox.push(job);
+  function enqueue(job: Job): void {
+    if (inbox.length === 0) engine.after(BATCH_MS, consume);
+    inbox.push(job);
   }
 
-  #consume(): void {
-    const batch = this.#inbox;
-    this.#inbox = [];
+  function consume(): void {
+    const batch = inbox;
+    inbox = [];
     for (const lane of ["fresh", "retry"] as const) {
       const jobs = batch.filter(({ attempts }) => attempts > 0 === (lane === "retry"));
       if (jobs.length === 0) continue;
-      const { granted, refused } = this.#admitJobs(lane, jobs, CONSUMER_STARTS_MS);
-      this.#waiting.push(...refused);
+      const { granted, refused } = admitJobs(lane, jobs, CONSUMER_STARTS_MS);
+      waiting.push(...refused);
       if (!granted) continue;
       const { grant } = granted;
-      void this.#useLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
+      void useLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
     }
   }
 
-  #drain(endsAt: number): void {
-    const found = bothEnds(this.#waiting, this.#engine.random());
-    if (found.length === 0) this.#save(afterEmptyDrain(this.#gate, this.#now(), this.#now()));
-    const alive = this.#withoutExpired(found);
-    if (found.length > 0 && alive.length === 0) this.#drain(endsAt);
+  function drain(endsAt: number): void {
+    const found = bothEnds(waiting, random());
+    if (found.length === 0) save(afterEmptyDrain(gate, now(), now()));
+    const alive = withoutExpired(found);
+    if (found.length > 0 && alive.length === 0) drain(endsAt);
     if (alive.length === 0) return;
-    const startWithinMs = Math.min(DRAIN_STEP_MS, endsAt - this.#now());
-    const { granted, refused } = this.#admitJobs("backlog", alive, startWithinMs);
+    const startWithinMs = Math.min(DRAIN_STEP_MS, endsAt - now());
+    const { granted, refused } = admitJobs("backlog", alive, startWithinMs);
     if (!granted) return;
-    remove(this.#waiting, granted.jobs);
+    remove(waiting, granted.jobs);
     const next = () => {
-      if (this.#now() < endsAt) this.#engine.after(ROUND_TRIPS_MS, () => this.#drain(endsAt));
-      else this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
+      if (now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
+      else engine.after(HOP_MS, () => drain(now() + DRAIN_BUDGET_MS));
     };
-    void this.#useLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
+    void useLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
   }
 
-  #admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
+  function admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
     const deliveries = jobs.map(({ delivery }) => delivery);
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
     const request = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
-    const { state: next, result } = admit(this.#gate, request, this.#settings, this.#now());
-    this.#save(next);
+    const { state: next, result } = admit(gate, request, settings, now());
+    save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
     const { grant, refused } = result;
     const granted = grant && { grant, jobs: of(grant.deliveries) };
@@ -135,69 +117,63 @@ export class GatedSender implements SimulatedSender {
   }
 
   /** @param next what a drain does when the lease has come to something */
-  async #useLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void) {
-    const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
-    const lease = runLease(this.#effects, {
-      ...terms,
-      deliveries,
-      send: (job: Job) => this.#makeAttempt(job),
-    });
+  async function useLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void) {
+    const terms = { grant, settings, patienceMs, grantedAt: now() };
+    const lease = runLease(effects, { ...terms, deliveries, send: makeAttempt });
     await lease.enough;
     const isLate = lease.running.size > 0;
-    this.#waiting.push(...lease.queue);
+    waiting.push(...lease.queue);
     await lease.finished;
     const continues = next !== undefined && !isLate && lease.signals.length > 0;
-    this.#settleLease(grant, lease, continues);
+    settleLease(grant, lease, continues);
     if (continues) next();
   }
 
-  #settleLease(grant: Grant, lease: LeaseRun<Job, AttemptResult>, continues: boolean): void {
+  function settleLease(grant: Grant, lease: LeaseRun<Job, AttemptResult>, continues: boolean): void {
     const tat = lease.tat();
     const settlement = {
       lease: grant.id,
       signals: lease.signals,
       left: lease.queue.length,
       continues,
-      ...(tat !== undefined && { tatInMs: tat - this.#now() }),
+      ...(tat !== undefined && { tatInMs: tat - now() }),
     };
-    const { state } = settle(this.#gate, settlement, this.#settings, this.#now(), this.#engine.random());
-    this.#save(state);
+    const { state } = settle(gate, settlement, settings, now(), random());
+    save(state);
   }
 
-  async #makeAttempt(job: Job): Promise<AttemptResult> {
-    const startedAt = this.#now();
+  async function makeAttempt(job: Job): Promise<AttemptResult> {
+    const startedAt = now();
     job.firstAttemptAt ??= startedAt;
-    const { promise, resolve } = this.#engine.deferred<Exchange>();
-    this.#attempt(job.delivery, resolve, this.#settings.timeoutMs);
+    const { promise, resolve } = engine.deferred<Exchange>();
+    attempt(job.delivery, resolve, settings.timeoutMs);
     const exchange = await promise;
-    this.#record(job, exchange);
-    return { attempt: { exchange, startedAt, endedAt: this.#now() } };
+    record(job, exchange);
+    return { attempt: { exchange, startedAt, endedAt: now() } };
   }
 
-  #record(job: Job, exchange: Exchange): void {
-    const now = this.#now();
+  function record(job: Job, exchange: Exchange): void {
+    const at = now();
     job.attempts += 1;
-    const history = attemptHistoryOf(job, this.#policy);
-    const outcome = transition(exchange, history, this.#policy, now, this.#engine.random());
-    if (outcome.kind === "dead") this.#ledger.died(job.delivery, now);
+    const history = attemptHistoryOf(job, policy);
+    const outcome = transition(exchange, history, policy, at, random());
+    if (outcome.kind === "dead") ledger.died(job.delivery, at);
     if (outcome.kind !== "retry") return;
-    job.waitedMs = outcome.at - now;
-    this.#engine.at(outcome.at, () => this.#enqueue(job));
+    job.waitedMs = outcome.at - at;
+    engine.at(outcome.at, () => enqueue(job));
   }
 
   /** Gives up those that are too old, and returns the others. */
-  #withoutExpired(jobs: readonly Job[]): Job[] {
-    const now = this.#now();
-    const isOld = (job: Job) => now >= jobGivesUpAt(job, this.#policy);
+  function withoutExpired(jobs: readonly Job[]): Job[] {
+    const at = now();
+    const isOld = (job: Job) => at >= jobGivesUpAt(job, policy);
     const old = jobs.filter(isOld);
-    for (const { delivery } of old) this.#ledger.died(delivery, now);
-    remove(this.#waiting, old);
+    for (const { delivery } of old) ledger.died(delivery, at);
+    remove(waiting, old);
     return jobs.filter((job) => !isOld(job));
   }
 
-  #now(): number {
-    return this.#engine.now();
-  }
+  return { post: (delivery) => enqueue({ delivery, postedAt: now(), attempts: 0 }) };
 }
 
 /** The most that a drain leases: from both ends, new and attempted in turn, beginning with what is drawn. */

@@ -15,98 +15,95 @@ const OK: Exchange = { kind: "response", status: 200 };
 
 type Answer = (exchange: Exchange) => void;
 
-export class Receiver {
-  readonly #engine: VirtualTime;
-  readonly #shape: ServerShape;
-  readonly #troubleAt: (now: number) => Trouble;
-  readonly #inService = new Set<Answer>();
-  #queue: Answer[] = [];
-  /** Where the queue begins. */
-  #next = 0;
-  #downUntil = 0;
-  #breakdowns = 0;
-  #window = { second: 0, taken: 0 };
-
-  constructor(engine: VirtualTime, shape: ServerShape, troubleAt: (now: number) => Trouble) {
-    this.#engine = engine;
-    this.#shape = shape;
-    this.#troubleAt = troubleAt;
-  }
-
+export type Receiver = Readonly<{
+  take: (answer: Answer) => void;
   /** How often it broke down under load. */
-  get breakdowns(): number {
-    return this.#breakdowns;
-  }
+  breakdowns: () => number;
+}>;
 
-  take(answer: Answer): void {
-    const now = this.#engine.now();
-    const trouble = this.#troubleAt(now);
+export function startReceiver(
+  engine: VirtualTime,
+  shape: ServerShape,
+  troubleAt: (now: number) => Trouble,
+): Receiver {
+  const inService = new Set<Answer>();
+  let queue: Answer[] = [];
+  /** Where the queue begins. */
+  let next = 0;
+  let downUntil = 0;
+  let breakdowns = 0;
+  let window = { second: 0, taken: 0 };
+
+  function take(answer: Answer): void {
+    const now = engine.now();
+    const trouble = troubleAt(now);
     if (trouble.kind === "hanging") return;
-    if (trouble.kind === "down" || now < this.#downUntil) this.#refuse(answer, UNAVAILABLE);
-    else if (trouble.kind === "refusing") this.#refuse(answer, { kind: "response", status: trouble.status });
-    else if (this.#isTooMany()) this.#refuse(answer, tooManyFor(this.#shape));
-    else this.#enqueue(answer);
+    if (trouble.kind === "down" || now < downUntil) refuse(answer, UNAVAILABLE);
+    else if (trouble.kind === "refusing") refuse(answer, { kind: "response", status: trouble.status });
+    else if (isTooMany()) refuse(answer, tooManyFor(shape));
+    else enqueue(answer);
   }
 
-  #refuse(answer: Answer, exchange: Exchange): void {
-    this.#engine.after(REFUSAL_MS, () => answer(exchange));
+  function refuse(answer: Answer, exchange: Exchange): void {
+    engine.after(REFUSAL_MS, () => answer(exchange));
   }
 
-  #isTooMany(): boolean {
-    const second = Math.floor(this.#engine.now() / 1000);
-    const { perSecond } = this.#shape;
-    const taken = second === this.#window.second ? this.#window.taken + 1 : 1;
-    this.#window = { second, taken };
+  function isTooMany(): boolean {
+    const second = Math.floor(engine.now() / 1000);
+    const { perSecond } = shape;
+    const taken = second === window.second ? window.taken + 1 : 1;
+    window = { second, taken };
     return perSecond !== undefined && taken > perSecond;
   }
 
-  #enqueue(answer: Answer): void {
-    this.#queue.push(answer);
-    if (this.#inService.size < this.#shape.slots) this.#serveNext();
-    else if (this.#queued() > this.#shape.bound) this.#breakDown();
+  function enqueue(answer: Answer): void {
+    queue.push(answer);
+    if (inService.size < shape.slots) serveNext();
+    else if (queued() > shape.bound) breakDown();
   }
 
-  #queued(): number {
-    return this.#queue.length - this.#next;
+  function queued(): number {
+    return queue.length - next;
   }
 
-  #serveNext(): void {
-    const answer = this.#queue[this.#next];
+  function serveNext(): void {
+    const answer = queue[next];
     if (!answer) return;
-    this.#next += 1;
-    if (this.#next > 1000) {
-      this.#queue = this.#queue.slice(this.#next);
-      this.#next = 0;
+    next += 1;
+    if (next > 1000) {
+      queue = queue.slice(next);
+      next = 0;
     }
-    this.#inService.add(answer);
-    this.#engine.after(this.#serviceMs(), () => this.#finish(answer));
+    inService.add(answer);
+    engine.after(serviceMs(), () => finish(answer));
   }
 
-  #serviceMs(): number {
-    const trouble = this.#troubleAt(this.#engine.now());
+  function serviceMs(): number {
+    const trouble = troubleAt(engine.now());
     const slowness = trouble.kind === "slow" ? trouble.factor : 1;
-    return this.#shape.serviceMs * slowness * Math.max(1, this.#queued() / this.#shape.strain);
+    return shape.serviceMs * slowness * Math.max(1, queued() / shape.strain);
   }
 
   /** What was in service when the server went down has failed already. */
-  #finish(answer: Answer): void {
-    if (!this.#inService.delete(answer)) return;
-    const trouble = this.#troubleAt(this.#engine.now());
+  function finish(answer: Answer): void {
+    if (!inService.delete(answer)) return;
+    const trouble = troubleAt(engine.now());
     const isDown = trouble.kind === "down";
-    const fails = isDown || (trouble.kind === "erratic" && this.#engine.random() < trouble.share);
+    const fails = isDown || (trouble.kind === "erratic" && engine.random() < trouble.share);
     answer(fails ? UNAVAILABLE : OK);
-    this.#serveNext();
+    serveNext();
   }
 
-  #breakDown(): void {
-    this.#breakdowns += 1;
-    this.#downUntil = this.#engine.now() + this.#shape.restartMs;
-    for (const answer of [...this.#inService, ...this.#queue.slice(this.#next)])
-      this.#refuse(answer, UNAVAILABLE);
-    this.#inService.clear();
-    this.#queue = [];
-    this.#next = 0;
+  function breakDown(): void {
+    breakdowns += 1;
+    downUntil = engine.now() + shape.restartMs;
+    for (const answer of [...inService, ...queue.slice(next)]) refuse(answer, UNAVAILABLE);
+    inService.clear();
+    queue = [];
+    next = 0;
   }
+
+  return { take, breakdowns: () => breakdowns };
 }
 
 function tooManyFor({ retryAfterS }: ServerShape): Exchange {

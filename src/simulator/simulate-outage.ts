@@ -7,10 +7,10 @@
 import type { GateSettings } from "../core/limits.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
 import { type Figures, type Simulated, simulationFiguresOf } from "./figures.ts";
-import { GatedSender } from "./gated-sender.ts";
+import { startGatedSender } from "./gated-sender.ts";
 import { queueWith, startJobQueue } from "./job-queue.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
-import { capacityOf, Receiver } from "./receiver.ts";
+import { capacityOf, startReceiver } from "./receiver.ts";
 import { FINE, isWithin, recoveryOf, type Scenario, type ScheduledPost, steady } from "./scenario.ts";
 import { attemptsTo, type SenderContext, type SimulatedSender } from "./sender.ts";
 import { promisesSettled, type VirtualTime, virtualTime } from "./virtual-time.ts";
@@ -59,7 +59,7 @@ export async function simulateOutage(
   const time = virtualTime(seed);
   const scenario = scenarioOf(outage, gate);
   const { context, postTo, isOver, horizonAt, result } = prepareScenario(time, scenario);
-  postTo(gate ? new GatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
+  postTo(gate ? startGatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
   for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; run++)
     if (time.step()) await promisesSettled();
   const simulated = result();
@@ -115,14 +115,13 @@ export function prepareScenario<Time extends VirtualTime>(
 ): ScenarioRun<Time> {
   const posts = scenario.posts(engine.random);
   const ledger = createLedger(scenario.receivers);
-  const servers = Array.from(
-    { length: scenario.receivers },
-    (_, i) => new Receiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
+  const servers = Array.from({ length: scenario.receivers }, (_, i) =>
+    startReceiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
   );
   const { serverOf = (receiver: number) => receiver } = scenario;
   const receivers = servers.flatMap((_, i) => servers[serverOf(i)] ?? []);
   const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
-  const breakdowns = () => servers.reduce((sum, receiver) => sum + receiver.breakdowns, 0);
+  const breakdowns = () => servers.reduce((sum, receiver) => sum + receiver.breakdowns(), 0);
   return {
     context: { engine, attempt, ledger },
     postTo: (sender) => postAll(engine, sender, ledger, posts),

@@ -1,6 +1,7 @@
 /** Reading stored values, whatever an operator has made of them by hand. */
 import { type Column, getTableColumns, type InferInsertModel, type InferSelectModel } from "drizzle-orm";
 import { customType, type SQLiteTable } from "drizzle-orm/sqlite-core";
+import { parsedJson } from "../core/json-value.ts";
 
 /**
  * A JSON column. A value that an operator has edited into something other than JSON reads as `fallback`, so that it fails
@@ -16,11 +17,8 @@ export function jsonText<T>(fallback: T) {
 
 /** The value of a JSON text, or the fallback where it is none. */
 export function parsedOr<T>(stored: unknown, fallback: T): T {
-  try {
-    return JSON.parse(String(stored));
-  } catch {
-    return fallback;
-  }
+  const parsed = parsedJson(String(stored));
+  return parsed === undefined ? fallback : (parsed as T);
 }
 
 export type RawRow = Readonly<Record<string, unknown>>;

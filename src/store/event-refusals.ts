@@ -1,6 +1,7 @@
 /** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that decide it. */
 
 import { bodyFormOf } from "../core/content.ts";
+import { isJsonObject, parsedJson } from "../core/json-value.ts";
 import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
 import type { Databases } from "./databases.ts";
 import type { Destination } from "./destination.ts";
@@ -60,10 +61,6 @@ export async function refusalsOf(
 
 /** The event's data; undefined when the body is not what an event's is. */
 function parsedData(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
-  try {
-    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
-    return { value: data };
-  } catch {
-    return undefined;
-  }
+  const parsed = parsedJson(new TextDecoder().decode(body));
+  return isJsonObject(parsed) ? { value: parsed.data } : undefined;
 }

@@ -2,7 +2,7 @@
  * The catalogue of event types, which belongs to the whole deployment. Triggers raise its revision when one that is
  * validated changes (routing-cache.ts).
  */
-import { and, asc, desc, eq, gt, isNotNull, isNull, like, lt, or } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNotNull, isNull, like, lt, or, type SQL } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { portionsOf } from "../core/portions.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -79,30 +79,20 @@ export async function listEventTypes(db: D1Database, { archived, after, limit, d
 }
 
 /** The names of types that are not archived, in their order, without the rest, which may be large. */
-export async function listTypeNames(db: D1Database, limit: number): Promise<string[]> {
+export async function listTypeNames(db: D1Database, limit: number, which?: SQL): Promise<string[]> {
   const rows = await drizzle(db)
     .select({ name: eventTypes.name })
     .from(eventTypes)
-    .where(isNull(eventTypes.archivedAt))
+    .where(and(isNull(eventTypes.archivedAt), which))
     .orderBy(asc(eventTypes.name))
     .limit(limit);
   return rows.map(({ name }) => name);
 }
 
-/** The names of types that are not archived and that `exampleIn` (features/event-types) may find an example of. */
-export async function listTypesWithExamples(db: D1Database): Promise<string[]> {
-  const rows = await drizzle(db)
-    .select({ name: eventTypes.name })
-    .from(eventTypes)
-    .where(
-      and(
-        isNull(eventTypes.archivedAt),
-        or(isNotNull(eventTypes.example), like(eventTypes.schema, '%"examples"%')),
-      ),
-    )
-    .orderBy(asc(eventTypes.name))
-    .limit(MOST_TYPES);
-  return rows.map(({ name }) => name);
+/** Those of them that `exampleIn` (features/event-types) may find an example of. */
+export function listTypesWithExamples(db: D1Database): Promise<string[]> {
+  const { example, schema } = eventTypes;
+  return listTypeNames(db, MOST_TYPES, or(isNotNull(example), like(schema, '%"examples"%')));
 }
 
 /** Removes a type, unless it has versions, by which its recorded events are converted. Returns whether it has. */

@@ -7,6 +7,7 @@
  */
 import { bundleOf, detailsAt, type EventDetails, eventAt, indexOf } from "../core/bundle.ts";
 import { dataIn } from "../core/content.ts";
+import { parsedJson } from "../core/json-value.ts";
 import { excerptAt, findWords } from "../core/search-query.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES } from "./bundles.ts";
@@ -124,9 +125,6 @@ export async function searchEvents(
 function contentOf({ type, contentType }: ListedEvent, body: Uint8Array): string {
   const text = new TextDecoder().decode(contentType === undefined ? dataIn(body, type) : body);
   if (contentType !== undefined || !/\\[u/]/.test(text)) return text;
-  try {
-    return JSON.stringify(JSON.parse(text));
-  } catch {
-    return text;
-  }
+  const parsed = parsedJson(text);
+  return parsed === undefined ? text : JSON.stringify(parsed);
 }
