@@ -256,24 +256,17 @@ export function afterEmptyDrain(state: GateState, lookedAt: number, now: number)
   return { ...state, drainSchedule: afterEmpty(state.drainSchedule, lookedAt, now) };
 }
 
+type Held = Pick<Settlement, "state" | "events">;
+
 /** The receiver asked for quiet until then. Applied before the lease is settled, because it concerns all leases. */
-export function afterHold(
-  state: GateState,
-  until: number,
-  now: number,
-): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
+export function afterHold(state: GateState, until: number, now: number): Held {
   if (until <= state.destinationState.heldUntil) return { state, events: [] };
   const start = destinationStateAt(state.destinationState, now);
   return withHold(state, { ...start, heldUntil: until }, "held", now);
 }
 
 /** The state with the beginning or the end of a hold, after which traffic restarts from one. */
-function withHold(
-  before: GateState,
-  held: DestinationState,
-  what: HistoryKind,
-  now: number,
-): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
+function withHold(before: GateState, held: DestinationState, what: HistoryKind, now: number): Held {
   const destinationState = { ...held, window: reopened(held.window) };
   const { holding, events } = circuitChange(before, destinationState, now);
   return { state: withHistory({ ...before, destinationState, holding }, [what], now), events };
@@ -316,10 +309,7 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
  * An operator ended the receiver's hold: traffic restarts from one, and drains are due. The circuit stays as it is.
  * Without a hold nothing changes, so it is safe to repeat.
  */
-export function afterHoldCleared(
-  before: GateState,
-  now: number,
-): Readonly<{ state: GateState; events: readonly CircuitEvent[] }> {
+export function afterHoldCleared(before: GateState, now: number): Held {
   const start = destinationStateAt(before.destinationState, now);
   if (start.heldUntil <= now) return { state: before, events: [] };
   const cleared = { ...start, heldUntil: 0 };

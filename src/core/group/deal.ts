@@ -67,6 +67,8 @@ type BlockRefusal = Readonly<{
 export type BlockAnswer = Readonly<{ at: number }> &
   (Readonly<{ kind: "block"; block: GivenBlock }> | Readonly<{ kind: "refused"; refusal: BlockRefusal }>);
 
+/** How far ahead the rate is given away to members that have waited or have blocks: an eighth is left. */
+const TAKEN_MS = (BLOCK_MS * 7) / 8;
 /** Sends of a member's turn, at least: a drain costs several calls. */
 const TURN_SENDS = 10;
 /** A member that was called and has not come by then is not waited for. */
@@ -123,17 +125,12 @@ function dealShare(asking: Asking): Dealt {
   const { isFresh, slots, contenders } = slotsFor(asking);
   if (slots < 1) return refused(asking, "concurrency", now);
   const rate = groupRate(settings);
-  const horizonAt = now + (isFresh ? BLOCK_MS : takenMs());
+  const horizonAt = now + (isFresh ? BLOCK_MS : TAKEN_MS);
   const share = Math.max(TURN_SENDS, Math.floor((rate.perSecond * BLOCK_MS) / 1000 / contenders));
   const wanted = contenders > 1 ? Math.min(request.sends, share) : request.sends;
   const reservation = reserve(groupTat(state), wanted, rate, horizonAt, now);
   if (reservation.sends === 0) return refused(asking, "rate", nextSendAt(groupTat(state), rate, now));
   return given(asking, { slots: Math.min(slots, reservation.sends), reservation, fresh: isFresh });
-}
-
-/** How far ahead the rate is given away to members that have waited or have blocks: an eighth is left. */
-function takenMs(): number {
-  return (BLOCK_MS * 7) / 8;
 }
 
 function slotsFor({ state, request, settings }: Asking) {
@@ -211,8 +208,9 @@ function given(
     ...(fresh && { fresh: true }),
   };
   // The tenant's other members come after those of others.
-  const [behind, before] = partition(state.ring, (one) => one.tenant === tenant);
-  const ring = [...before, ...behind.filter((one) => one.member !== member)];
+  const before = state.ring.filter((one) => one.tenant !== tenant);
+  const behind = state.ring.filter((one) => one.tenant === tenant && one.member !== member);
+  const ring = [...before, ...behind];
   const oldest = Math.min(...ring.map(({ since }) => since));
   const others = state.served.filter((one) => one.tenant !== tenant && one.at >= oldest);
   const served = ring.length > 0 ? [...others, { tenant, at: now }].slice(-MAX_RING) : [];
@@ -301,11 +299,7 @@ function servable(
   const capacity = groupWidth(state, settings);
   const kept = keptOf(capacity);
   const free = Math.max(0, capacity - kept - slotsOut(blocks.filter((block) => !block.fresh)));
-  const sends = sendsBy(now + takenMs(), groupTat(state), groupRate(settings), now);
+  const sends = sendsBy(now + TAKEN_MS, groupTat(state), groupRate(settings), now);
   const bySends = Math.ceil(sends / TURN_SENDS);
   return { free: Math.min(free, bySends), ahead: Math.min(AHEAD_EACH * kept, Math.max(0, bySends - free)) };
-}
-
-function partition<T>(all: readonly T[], is: (one: T) => boolean): readonly [T[], T[]] {
-  return [all.filter(is), all.filter((one) => !is(one))];
 }
