@@ -178,7 +178,7 @@ export async function oldAmong(
 }
 
 export function hasEnded(
-  { state, endedAt }: Pick<DeliveryRow, "state" | "endedAt">,
+  { state, endedAt }: Readonly<{ state: string; endedAt: number | null }>,
   { endedBy }: Over,
 ): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
