@@ -3,6 +3,7 @@
  * `DESTINATION_BINDINGS`: `ORDERS: acme, globex; AUDIT: *`. Entries have semicolons between, tenants commas, and `*` is
  * every tenant. The deployment's check reads it from wrangler.toml, the Worker from its variables.
  */
+import { TENANT_NAME } from "./destination-fields.ts";
 import { rulesOfEntries } from "./entries.ts";
 
 type BindingRule = Readonly<{
@@ -13,7 +14,6 @@ type BindingRule = Readonly<{
 
 /** The name of a binding: an identifier of JavaScript, as wrangler requires. */
 export const BINDING_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
-const TENANT = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** Breakwater's own queues: what is put there by others is not what their consumers expect. */
 const OWN_QUEUES: readonly string[] = ["DELIVERIES", "DRAINS", "DEAD", "UPKEEP"];
@@ -48,7 +48,7 @@ function ruleOf(entry: string): BindingRule | Readonly<{ fault: string }> {
     .map((tenant) => tenant.trim());
   if (!BINDING_NAME.test(name)) return { fault: `${EXPECTED}, not ${JSON.stringify(entry.slice(0, 60))}` };
   if (listed.length === 1 && listed[0] === "*") return { name, tenants: "*" };
-  const wrong = listed.find((tenant) => !TENANT.test(tenant));
+  const wrong = listed.find((tenant) => !TENANT_NAME.test(tenant));
   if (wrong === undefined) return { name, tenants: listed };
   const given = wrong === "" ? "a missing tenant" : JSON.stringify(wrong.slice(0, 60));
   return { fault: `${EXPECTED}: ${name} has ${given}; * stands alone` };

@@ -16,6 +16,8 @@ export const MAX_EVENT_TYPE = 128;
 /** An event type: parts of letters, digits, `_` and `-`, joined by dots. */
 export const EVENT_TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
+export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
+
 /** Headers of a destination's own. */
 export const MAX_HEADERS = 20;
 

@@ -59,12 +59,11 @@ export function roleFor({ scope, role = scope === "read" ? "look" : "own" }: Per
   return role;
 }
 
+type Forbidden = Refused<"forbidden">;
+
 const UNAPPROVED = "does nothing that needs the scope admin but by MCP, where a person approves it";
 
-export function refuseWithout(
-  permission: Permission,
-  principal: Principal,
-): Refused<"forbidden"> | undefined {
+export function refuseWithout(permission: Permission, principal: Principal): Forbidden | undefined {
   const { scope, action } = permission;
   const { visit, scopes, person, confirm } = principal;
   if (confirm && scope === "admin") return forbidden(`${callerOf(principal)} ${UNAPPROVED}`);
@@ -74,11 +73,11 @@ export function refuseWithout(
   return scopes.includes(scope) ? undefined : forbidden(`${callerOf(principal)} lacks the scope ${scope}`);
 }
 
-function forbidden(detail: string): Refused<"forbidden"> {
+function forbidden(detail: string): Forbidden {
   return { kind: "forbidden", detail };
 }
 
-function refuseRole(role: Role, least: Role): Refused<"forbidden"> | undefined {
+function refuseRole(role: Role, least: Role): Forbidden | undefined {
   if (isRoleAtLeast(role, least)) return undefined;
   return forbidden(`Your role is ${role}, and this needs the role ${least}`);
 }
@@ -95,7 +94,7 @@ export function tenantFor(principal: Principal, named: string | undefined): stri
 }
 
 /** Where `tenantFor` finds no tenant. */
-export function notYourTenant(principal: Principal): Refused<"forbidden"> {
+export function notYourTenant(principal: Principal): Forbidden {
   const fault = "is bound to another tenant, or the tenant is reserved for the operator";
   return forbidden(`${callerOf(principal)} ${fault}`);
 }
@@ -109,17 +108,14 @@ export function principalWithin(principal: Principal, tenant: string | undefined
 }
 
 /** Refused when the principal is bound to another tenant than the one that is named. */
-export function refuseTenant(
-  principal: Principal,
-  named: string | undefined,
-): Refused<"forbidden"> | undefined {
+export function refuseTenant(principal: Principal, named: string | undefined): Forbidden | undefined {
   const { tenant } = principal;
   if (named === undefined || tenant === undefined || named === tenant) return undefined;
   return forbidden(`${callerOf(principal)} is bound to another tenant`);
 }
 
 /** Refused when the principal is bound to a tenant: for what belongs to the operator. @param why ends the sentence */
-export function refuseBound(principal: Principal, why: string): Refused<"forbidden"> | undefined {
+export function refuseBound(principal: Principal, why: string): Forbidden | undefined {
   if (principal.tenant === undefined) return undefined;
   return forbidden(`${callerOf(principal)} is bound to a tenant, and ${why}`);
 }
@@ -129,7 +125,7 @@ export function refuseScopes(
   { scopes: own }: Principal,
   wanted: readonly Scope[],
   field: string,
-): Refused<"forbidden"> | undefined {
+): Forbidden | undefined {
   const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
   if (lacking === "") return undefined;
   const fault = `grants ${lacking}, which your key lacks`;

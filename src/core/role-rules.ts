@@ -3,6 +3,7 @@
  * Entries have semicolons between, tenants commas; without tenants an entry is for all of them. The first entry that names
  * somebody applies. Pure.
  */
+import { TENANT_NAME } from "./destination-fields.ts";
 import { rulesOfEntries } from "./entries.ts";
 import { OPERATOR } from "./principal.ts";
 import { type Role, roles } from "./roles.ts";
@@ -21,7 +22,6 @@ const EXPECTED =
   'expected entries such as "ann@example.com: own; @example.com: look in acme, globex; group Support: repair; service 0a1b.access: look"';
 const ENTRY = new RegExp(`^(.{1,300}?):\\s*(${roles.join("|")})(?:\\s+in\\s+(.+))?$`, "s");
 const EMAIL = /^[^\s@;]{1,64}@[^\s@;]{1,255}$/;
-const TENANT = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** The rules of `ACCESS_ROLES`, and what is wrong with the text, each fault to follow the variable's name. */
 export function roleRules(text: string): { rules: readonly RoleRule[]; faults: readonly string[] } {
@@ -41,7 +41,7 @@ function ruleOf(entry: string): RoleRule | Readonly<{ fault: string }> {
   if (role === undefined || who === undefined) return { fault: `${EXPECTED}, not ${shown}` };
   if (listed === undefined) return { who, role };
   const tenants = [...new Set(listed.split(",").map((tenant) => tenant.trim()))];
-  const wrong = tenants.find((tenant) => !TENANT.test(tenant) || tenant === OPERATOR);
+  const wrong = tenants.find((tenant) => !TENANT_NAME.test(tenant) || tenant === OPERATOR);
   if (wrong === undefined) return { who, role, tenants };
   const fault = wrong === OPERATOR ? "is reserved" : "is no name of a tenant";
   return { fault: `has ${JSON.stringify(wrong.slice(0, 100))} in ${shown}, which ${fault}` };

@@ -6,7 +6,7 @@
  */
 
 import { z } from "@hono/zod-openapi";
-import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
+import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME } from "../core/destination-fields.ts";
 import type { FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
 
@@ -150,9 +150,6 @@ export const eventTag = z
   .string({ error: TAG_EXPECTED })
   .regex(/^[A-Za-z0-9_.:/@=+-]{1,64}$/, { error: TAG_EXPECTED })
   .openapi({ example: "import-2026-11" });
-
-/** The pattern of a tenant's name. */
-export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** The name of a tenant. */
 export const tenantName = z

@@ -5,10 +5,9 @@
  */
 import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
+import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME } from "../core/destination-fields.ts";
 import { GROUP_ID } from "../core/group/name.ts";
 import { CONSUMER } from "../core/inbox.ts";
-import { TENANT_NAME } from "../features/parameters.ts";
 import { idPatterns } from "../ids.ts";
 
 /** A name that is not of its kind. */
