@@ -3,6 +3,7 @@
  * what is expected (from the schema, whose messages all begin with "expected "). Only what validates requests imports this.
  */
 import type { z } from "zod";
+import { faultOfValue, MAX_SHOWN } from "./json-value.ts";
 import { nearestName } from "./nearest.ts";
 import type { FieldError } from "./result.ts";
 
@@ -57,9 +58,6 @@ function issuesOfKind({ errors, path, message }: z.core.$ZodIssueInvalidUnion): 
   );
   return ofKind?.map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
 }
-
-/** Characters of a value that an answer repeats. */
-const MAX_SHOWN = 60;
 
 /** `["events", 3, "type"]` as `events[3].type`; the root as `body`. */
 export function fieldName(path: Path): string {
@@ -142,9 +140,9 @@ function isPrivate(path: Path): boolean {
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  if (!isPrivate(path)) return valueFault(found);
+  if (!isPrivate(path)) return faultOfValue(found);
   if (typeof found === "number" || JSON.isRawJSON(found)) return "is a number";
-  return typeof found === "string" ? `is a string of ${found.length} characters` : valueFault(found);
+  return typeof found === "string" ? `is a string of ${found.length} characters` : faultOfValue(found);
 }
 
 function valueAt(value: unknown, path: Path): unknown {
@@ -160,14 +158,4 @@ function keyFault(path: Path): string {
   return key.length > MAX_SHOWN
     ? `has a name of ${key.length} characters`
     : `has the name ${JSON.stringify(key)}`;
-}
-
-function valueFault(value: unknown): string {
-  if (value === undefined) return "is missing";
-  if (Array.isArray(value)) return `is a list of ${value.length}`;
-  if (JSON.isRawJSON(value)) return `is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`;
-  if (typeof value === "object" && value !== null) return "is an object";
-  if (typeof value === "string" && value.length > MAX_SHOWN)
-    return `is a string of ${value.length} characters`;
-  return typeof value === "string" ? `is ${JSON.stringify(value)}` : `is ${String(value)}`;
 }

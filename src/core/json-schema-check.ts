@@ -1,7 +1,6 @@
 /** Whether data fits a stored schema, in a limited number of steps (json-schema.ts). */
 import { formatOf } from "./json-formats.ts";
 import {
-  faultOfValue,
   isJsonContainer,
   type JsonSchema,
   MAX_NESTED,
@@ -11,7 +10,7 @@ import {
   type SchemaFault,
   shortenedJson,
 } from "./json-schema.ts";
-import { isJsonObject } from "./json-value.ts";
+import { faultOfValue, isJsonObject } from "./json-value.ts";
 import { hasPattern, patternOf } from "./pattern.ts";
 
 /** Steps for one value: subschemas applied, names listed, entries compared and texts searched. Some ten milliseconds. */

@@ -13,7 +13,7 @@
  */
 import { canonicalJson } from "./canonical-json.ts";
 import { isFormat } from "./json-formats.ts";
-import { isJsonObject } from "./json-value.ts";
+import { faultOfValue, isJsonObject, MAX_SHOWN } from "./json-value.ts";
 import { patternOf } from "./pattern.ts";
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
@@ -278,18 +278,6 @@ function unescaped(key: string): string {
   return key.replaceAll("~1", "/").replaceAll("~0", "~");
 }
 
-const MAX_SHOWN = 60;
-
 export function shortenedJson(text: string): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
-}
-
-/** A value's kind, in a few words. */
-export function faultOfValue(value: unknown): string {
-  if (value === undefined) return "is missing";
-  if (Array.isArray(value)) return `is a list of ${value.length}`;
-  if (isJsonObject(value)) return "is an object";
-  if (typeof value === "string" && value.length > MAX_SHOWN)
-    return `is a string of ${value.length} characters`;
-  return `is ${JSON.stringify(value)}`;
 }

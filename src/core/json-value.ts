@@ -15,6 +15,20 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** Characters of a value that an answer repeats. */
+export const MAX_SHOWN = 60;
+
+/** A value's kind, in a few words. */
+export function faultOfValue(value: unknown): string {
+  if (value === undefined) return "is missing";
+  if (Array.isArray(value)) return `is a list of ${value.length}`;
+  if (JSON.isRawJSON(value)) return `is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`;
+  if (typeof value === "object" && value !== null) return "is an object";
+  if (typeof value === "string" && value.length > MAX_SHOWN)
+    return `is a string of ${value.length} characters`;
+  return `is ${typeof value === "string" ? JSON.stringify(value) : String(value)}`;
+}
+
 /** Whether it is an object that is no list. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -7,9 +7,9 @@
  * itself, through ten others at most, and each is taken along once.
  */
 import { isFormat } from "../../core/json-formats.ts";
-import { APPLICATORS, faultOfValue, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { APPLICATORS, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { isJsonObject } from "../../core/json-value.ts";
+import { faultOfValue, isJsonObject } from "../../core/json-value.ts";
 import { MOST_TEMPLATE } from "../../core/transform/template.ts";
 
 export type WebhookType = Readonly<{
