@@ -186,7 +186,7 @@ type Figure = Readonly<{
   part: Part;
 }>;
 
-/** What is judged over all destinations and the last hour. */
+/** The figures that are judged over all destinations and the last hour. */
 const figures: Readonly<Record<Exclude<Threshold, "backlog_growth">, Figure>> = {
   retry_rate: {
     value: ({ hour }) => ((hour.attempts[0] ?? 0) >= ENOUGH ? ratesOf(hour).retryRate : null),

@@ -46,26 +46,27 @@ type Applicator = Readonly<{
   inPlace: boolean;
 }>;
 
-const within = (child: Child): Applicator => ({ child, inPlace: false });
-const inPlace = (child: Child): Applicator => ({ child, inPlace: true });
+const applicator = (keyword: string, child: Child, inPlace: boolean): [string, Applicator] => [
+  keyword,
+  { child, inPlace },
+];
 
 /** Keywords whose values are schemas. */
-export const APPLICATORS: Readonly<Record<string, Applicator>> = {
-  allOf: inPlace("list"),
-  anyOf: inPlace("list"),
-  oneOf: inPlace("list"),
-  not: inPlace("schema"),
-  if: inPlace("schema"),
-  // biome-ignore lint/suspicious/noThenProperty: it is a keyword.
-  then: inPlace("schema"),
-  else: inPlace("schema"),
-  properties: within("map"),
-  additionalProperties: within("schema"),
-  items: within("schema"),
-  prefixItems: within("list"),
-  contains: within("schema"),
-  $defs: within("map"),
-};
+export const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntries([
+  applicator("allOf", "list", true),
+  applicator("anyOf", "list", true),
+  applicator("oneOf", "list", true),
+  applicator("not", "schema", true),
+  applicator("if", "schema", true),
+  applicator("then", "schema", true),
+  applicator("else", "schema", true),
+  applicator("properties", "map", false),
+  applicator("additionalProperties", "schema", false),
+  applicator("items", "schema", false),
+  applicator("prefixItems", "list", false),
+  applicator("contains", "schema", false),
+  applicator("$defs", "map", false),
+]);
 
 const TYPES: readonly unknown[] = ["null", "boolean", "object", "array", "number", "integer", "string"];
 

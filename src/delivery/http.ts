@@ -14,8 +14,8 @@ import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
+import { unlessAborted } from "../time.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
-import { unlessAborted } from "./kinds/kind.ts";
 import { type Signer, sentSecrets } from "./signature.ts";
 
 export type OutgoingCall = Readonly<{

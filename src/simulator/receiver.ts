@@ -21,7 +21,7 @@ export type Receiver = Readonly<{
   breakdowns: () => number;
 }>;
 
-export function startReceiver(
+export function openReceiver(
   engine: VirtualTime,
   shape: ServerShape,
   troubleAt: (now: number) => Trouble,

@@ -10,7 +10,7 @@ import { type Figures, type Simulated, simulationFiguresOf } from "./figures.ts"
 import { startGatedSender } from "./gated-sender.ts";
 import { queueWith, startJobQueue } from "./job-queue.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
-import { capacityOf, startReceiver } from "./receiver.ts";
+import { capacityOf, openReceiver } from "./receiver.ts";
 import { FINE, isWithin, recoveryOf, type Scenario, type ScheduledPost, steady } from "./scenario.ts";
 import { attemptsTo, type SenderContext, type SimulatedSender } from "./sender.ts";
 import { promisesSettled, type VirtualTime, virtualTime } from "./virtual-time.ts";
@@ -116,7 +116,7 @@ export function prepareScenario<Time extends VirtualTime>(
   const posts = scenario.posts(engine.random);
   const ledger = createLedger(scenario.receivers);
   const servers = Array.from({ length: scenario.receivers }, (_, i) =>
-    startReceiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
+    openReceiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
   );
   const { serverOf = (receiver: number) => receiver } = scenario;
   const receivers = servers.flatMap((_, i) => servers[serverOf(i)] ?? []);

@@ -89,7 +89,7 @@ export async function listTypeNames(db: D1Database, limit: number, which?: SQL):
   return rows.map(({ name }) => name);
 }
 
-/** Those of them that `exampleIn` (features/event-types) may find an example of. */
+/** The same, as far as `exampleIn` (features/event-types) may find an example of them. */
 export function listTypesWithExamples(db: D1Database): Promise<string[]> {
   const { example, schema } = eventTypes;
   return listTypeNames(db, MOST_TYPES, or(isNotNull(example), like(schema, '%"examples"%')));

@@ -63,12 +63,3 @@ export function malformed(expected: string): ObstacleOf {
 export function requestInit({ headers, body, signal }: Omit<Outgoing, "type" | "way">, way: Way | undefined) {
   return { method: way?.method ?? "POST", redirect: "manual", headers, body, signal } as const;
 }
-
-/** What comes of the work, unless the signal ends first: for calls that take no signal. The work itself goes on. */
-export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const ended = Promise.withResolvers<never>();
-  const end = () => ended.reject(signal.reason);
-  if (signal.aborted) end();
-  signal.addEventListener("abort", end);
-  return Promise.race([work, ended.promise]).finally(() => signal.removeEventListener("abort", end));
-}

@@ -6,8 +6,9 @@
 import { POLLED_TARGET } from "../../core/inbox.ts";
 import { atInbox } from "../../gate/inbox-client.ts";
 import { eventNumber } from "../../ids.ts";
+import { unlessAborted } from "../../time.ts";
 import { ExchangeFailure } from "../http.ts";
-import { type Kind, malformed, noObstacle, type PreparedSend, unlessAborted } from "./kind.ts";
+import { type Kind, malformed, noObstacle, type PreparedSend } from "./kind.ts";
 
 export const poll = {
   fields: {},

@@ -11,16 +11,10 @@ import type { TextShape } from "../../core/shape.ts";
 import { faultOf } from "../../log.ts";
 import { USER_AGENT } from "../../secrets/deployment-marker.ts";
 import { storedHeaders } from "../../store/destination.ts";
+import { unlessAborted } from "../../time.ts";
 import { ExchangeFailure, type Outgoing, type PostRequest, textOf } from "../http.ts";
 import { bindingField, bindingOf } from "./binding.ts";
-import {
-  type Kind,
-  malformed,
-  type PreparedSend,
-  type TargetFault,
-  type TargetFields,
-  unlessAborted,
-} from "./kind.ts";
+import { type Kind, malformed, type PreparedSend, type TargetFault, type TargetFields } from "./kind.ts";
 import { openToken } from "./token.ts";
 
 /** The message that a consumer of the queue gets. */

@@ -9,6 +9,7 @@
 
 import { transformedUrl } from "../../core/transform/url.ts";
 import { faultOf } from "../../log.ts";
+import { unlessAborted } from "../../time.ts";
 import { ExchangeFailure, type PostRequest } from "../http.ts";
 import { bindingField, bindingOf } from "./binding.ts";
 import {
@@ -18,7 +19,6 @@ import {
   type PreparedSend,
   requestInit,
   type TargetFields,
-  unlessAborted,
 } from "./kind.ts";
 
 /** The end of the host names of requests to services. */
