@@ -5,7 +5,7 @@
  * it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a gap event marks omissions.
  */
 
-import { bundleOf, deliveryName, detailsAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, detailsAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
 import { sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
@@ -15,8 +15,8 @@ import type { EventName } from "./events.ts";
 import {
   BUNDLE_COLUMNS,
   type BundleRow,
-  deliveryIn,
   foundOf,
+  foundWith,
   type Planned,
   plannedIn,
   storedStatesOf,
@@ -59,10 +59,8 @@ type TailStep = Readonly<{
 
 /** Begins after the newest event of now. */
 export async function newTail(databases: Databases): Promise<Tail> {
-  const after = await Promise.all(
-    allOf(databases).map(async (db) => (await db.prepare(NEWEST).first<number>("id")) ?? 0),
-  );
-  return { after, followed: [] };
+  const newest = allOf(databases).map(async (db) => (await db.prepare(NEWEST).first<number>("id")) ?? 0);
+  return tailAfter(await Promise.all(newest));
 }
 
 /** Goes on after these; a database without one begins at its first bundle. */
@@ -153,9 +151,7 @@ async function lookedUp(databases: Databases, followed: readonly Followed[]) {
   const read = shares.map(([db, share]) => storedStatesOf(db, share));
   const states = new Map((await Promise.all(read)).flatMap((some) => [...some]));
   return followed.map((one) => {
-    const { planned, destination } = one;
-    const row = deliveryIn(states.get(deliveryName(planned)), planned.eventId, destination);
-    const found = foundOf(planned, row, destination);
+    const found = foundWith(one.planned, states, one.destination);
     return { followed: one, found, shown: shownOf(found) };
   });
 }

@@ -190,7 +190,7 @@ async function foundAt(
     destinationsFor(first, planned),
     storedStatesOf(home, planned),
   ]);
-  return planned.map((one) => foundWith(one, states, targets));
+  return planned.map((one) => foundWith(one, states, targets.get(one.destinationId)));
 }
 
 function plannedAt(
@@ -200,12 +200,12 @@ function plannedAt(
   return { eventId, destinationId, acceptedAt, deliverAt, ttlSeconds: ttlAt(header, indexOf(eventId)) };
 }
 
-function foundWith(
+/** @param states results of `storedStatesOf` */
+export function foundWith(
   planned: Planned,
   states: Awaited<ReturnType<typeof storedStatesOf>>,
-  targets: ReadonlyMap<string, Destination>,
+  destination: Destination | null = null,
 ): FoundDelivery {
-  const destination = targets.get(planned.destinationId) ?? null;
   const row = deliveryIn(states.get(deliveryName(planned)), planned.eventId, destination);
   return foundOf(planned, row, destination);
 }
@@ -264,14 +264,14 @@ export async function deliveriesOfEvents(
     parts.flatMap(({ planned, states }) =>
       planned.map(({ eventId, first, count }): [number, SomeDeliveries] => [
         eventId,
-        { found: first.map((one) => foundWith(one, states, targets)), count },
+        { found: first.map((one) => foundWith(one, states, targets.get(one.destinationId))), count },
       ]),
     ),
   );
 }
 
 /** The delivery of its row, or of its bit in the pack; undefined when it has neither. */
-export function deliveryIn(
+function deliveryIn(
   { row, pack }: Readonly<{ row?: StoredRow | null; pack?: PackRow | null }> = {},
   eventId: number,
   destination: Destination | null,
