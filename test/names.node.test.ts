@@ -39,7 +39,7 @@ const WORDY: readonly string[] = [
   "src/features/replays/pace.ts",
   "src/features/replays/schema.ts",
   "src/http/docs/remedies.ts",
-  "src/pages/dashboard/components/replay-progress.tsx",
+  "src/pages/dashboard/view.tsx",
   "src/pages/portal/texts/de.ts",
   "src/pages/portal/texts/en.ts",
 ];

@@ -8,13 +8,13 @@ import type { FieldInput } from "./fields.ts";
 
 export type TargetInput = Readonly<{
   label: string;
-  type?: "url" | "password";
+  kind?: "url" | "password";
   placeholder?: string;
   hint?: string;
 }>;
 
 export const targetInputs = {
-  url: { label: "URL", type: "url", placeholder: "https://example.com/webhooks" },
+  url: { label: "URL", kind: "url", placeholder: "https://example.com/webhooks" },
   binding: {
     label: "Binding",
     placeholder: "ORDERS",
@@ -23,7 +23,7 @@ export const targetInputs = {
   path: { label: "Path", placeholder: "/hook" },
   account_id: { label: "Account", hint: "Only for a queue without a binding." },
   queue_id: { label: "Queue" },
-  token: { label: "API token", type: "password" },
+  token: { label: "API token", kind: "password" },
 } as const satisfies Readonly<Record<keyof typeof targetFields, TargetInput>>;
 
 type AuthField = Pick<FieldInput, "placeholder" | "expected"> &

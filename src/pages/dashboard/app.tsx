@@ -13,10 +13,10 @@ import { type Authenticate, byKey } from "../../http/auth.ts";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { registerAssets } from "../ui/assets.ts";
-import { onPageError } from "../ui/page-errors.ts";
-import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
+import { onPageError, readableForm, withinPageLimit } from "../ui/page-limits.ts";
 import { registerSharedPages } from "../ui/shared-pages.ts";
 import {
+  dashboardSurface,
   showNoTenant,
   showNotFound,
   showServerError,
@@ -25,21 +25,21 @@ import {
 } from "./components/layout.tsx";
 import { registerApprovalPages } from "./pages/approvals.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
-import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms } from "./pages/destination-actions.tsx";
-import { registerEditDestination } from "./pages/edit-destination.tsx";
-import { registerEditEventType } from "./pages/edit-event-type.tsx";
+import { registerEditDestination, registerNewDestination } from "./pages/edit-destination.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypeVersions } from "./pages/event-type-versions.tsx";
-import { registerEventTypePages } from "./pages/event-types.tsx";
-import { registerGroupLimitPages } from "./pages/group-limits.tsx";
+import {
+  LARGEST_IMPORT,
+  registerEditEventType,
+  registerEventTypePages,
+  registerImportEventTypes,
+} from "./pages/event-types.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
-import { LARGEST_IMPORT, registerImportEventTypes } from "./pages/import-event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
-import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
@@ -51,7 +51,6 @@ import { LARGEST_FORM, registerTenantConfigPages } from "./pages/tenant-config.t
 import { registerTenantPage } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
-import { dashboardSurface } from "./surface.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -88,7 +87,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerImportEventTypes,
     registerSettings,
     registerTenantConfigPages,
-    registerTenantDeletionPages,
     registerSignOut,
     registerOverview,
     registerAllDestinations,
@@ -101,7 +99,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEventPage,
     registerEventTypePages,
     registerEventTypeVersions,
-    registerGroupLimitPages,
     registerGroupPages,
     registerErasurePages,
     registerTenantPage,

@@ -13,18 +13,22 @@ import { signatureFormsShape, templateShapes, vendorForms } from "../../core/sig
 import { MASK } from "../../delivery/authorization.ts";
 import { targetFieldNames } from "../../delivery/kinds/registry.ts";
 import { type DestinationKind, isDestinationKind } from "../../delivery/kinds/sending.ts";
-import { type FieldInput, fieldDescriptions } from "../../features/destinations/fields.ts";
+import { fieldDescriptions } from "../../features/destinations/fields.ts";
 import { authInputs } from "../../features/destinations/inputs.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
 import {
   destinationLabels,
   type FormFields,
+  fieldsNamed,
+  type InputAbout,
   type PlacedError,
   placeErrors,
+  shownIn,
   templateFields,
+  typedIn,
 } from "../ui/form-fields.ts";
-import { type Form, jsonIn, listIn, numberIn, pairsIn, textIn } from "../ui/format.ts";
+import { type Form, numberIn, pairsIn, textIn } from "../ui/format.ts";
 import { policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
 
 type DestinationView = ReturnType<typeof destinationView>;
@@ -52,7 +56,7 @@ export function kindIn(form: Form): DestinationKind {
 /** The settings in a form that destinations are created with, and changed by. */
 export function destinationSettingsIn(form: Form): Typed {
   const simple = fieldDescriptions.flatMap(([name, { input }]) =>
-    input ? [valueIn(form, name, input)] : [],
+    input ? [typedIn(form, name, input)] : [],
   );
   const [headers, auth] = [pairsIn(form, "headers"), authIn(form)];
   const retry = specIn(form);
@@ -71,29 +75,9 @@ export function destinationSettingsIn(form: Form): Typed {
   };
 }
 
-/** The value typed in one input. */
-function valueIn(
-  form: Form,
-  name: string,
-  { kind, expected = "JSON" }: Pick<FieldInput, "kind" | "expected">,
-) {
-  const json = kind === "json" ? jsonIn(form, name) : undefined;
-  if (json) return { name, value: json.value, errors: faultsOf(name, json.fault, expected) };
-  const value =
-    kind === "list"
-      ? listIn(form, name)
-      : kind === "number"
-        ? numberIn(form, name)
-        : (textIn(form, name) ?? null);
-  return { name, value, errors: [] };
-}
-
 /** The text of a shown value in an input; undefined where it stays empty. */
-function textOf(value: unknown, { kind }: Pick<FieldInput, "kind">): string | undefined {
-  if (value === null || value === undefined) return undefined;
-  if (kind === "list") return (value as readonly string[]).join(", ");
-  if (kind !== "json") return String(value);
-  return Object.keys(value).length === 0 ? undefined : JSON.stringify(value, null, 2);
+function textOf(value: unknown, about: InputAbout): string | undefined {
+  return about.kind === "json" && Object.keys(value ?? {}).length === 0 ? undefined : shownIn(value, about);
 }
 
 /** A new destination: what is empty is left out, since the API has the defaults. */
@@ -161,11 +145,7 @@ export function errorsIn(form: Form, errors: readonly FieldError[]): readonly Pl
 
 function signatureFields(path: string, vendor: string | undefined, prefix: string): FormFields {
   if (vendor !== undefined) return { [path]: ["signature_forms", "Signature forms"] };
-  const own = Object.entries(templateFields).map(([name, [input, label]]): [string, FormFields[string]] => [
-    `${path}.${name}`,
-    [`${prefix}${input}`, label],
-  ]);
-  return { [path]: [`${prefix}content`, "Signed text"], ...Object.fromEntries(own) };
+  return { [path]: [`${prefix}content`, "Signed text"], ...fieldsNamed(templateFields, `${path}.`, prefix) };
 }
 
 /** The fields of the target that are shown: a token is none of them. */
@@ -174,17 +154,13 @@ function shownTargetOf(view: DestinationView): Readonly<Record<string, unknown>>
   return Object.fromEntries(targetFieldNames(view.kind).map((name) => [name, shown[name]]));
 }
 
-function faultsOf(field: string, fault: string | undefined, expected: string): FieldError[] {
-  return fault === undefined ? [] : [{ field, fault, expected }];
-}
-
 /** A secret that is left alone is the mask, which the API refuses, unless nothing has changed and all of it stays. */
 function authIn(form: Form): Readonly<{ value: Input | null; errors: FieldError[] }> {
   const kind = textIn(form, "auth_kind");
   if (kind === undefined) return { value: null, errors: [] };
   const inputs = authInputs.find(([name]) => name === kind)?.[1] ?? [];
-  const read = inputs.map(([name, { kind, isSecret, expected = "" }]) => {
-    const { value, errors } = valueIn(form, `auth_${name}`, { kind: kind ?? "text", expected });
+  const read = inputs.map(([name, { isSecret, ...about }]) => {
+    const { value, errors } = typedIn(form, `auth_${name}`, about);
     return {
       name,
       value: isSecret ? (value ?? MASK) : value,

@@ -6,7 +6,9 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
+import type { z } from "zod";
 import { type Permission, type Principal, principalWithin, refuseWithout } from "../../core/principal.ts";
+import type { RefusalKind, Result } from "../../core/result.ts";
 import { tenantName } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import {
@@ -19,6 +21,8 @@ import {
 import type { Identified, Identify } from "../../http/access.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
+import { PART } from "../ui/page-answer.ts";
+import { attempt, attemptWith } from "../ui/services.ts";
 
 type Visitor = Readonly<{
   principal: Principal;
@@ -41,9 +45,6 @@ export type DashboardEnv = {
 };
 
 export type DashboardContext = Context<DashboardEnv>;
-
-/** The header of a request for a page's `main` alone. */
-export const PART = "x-part";
 
 /** Opens a session and sets its cookie. */
 export async function signIn(c: DashboardContext, principal: Principal): Promise<void> {
@@ -169,4 +170,23 @@ function cookieOptions(c: DashboardContext) {
 
 function isSecure(c: DashboardContext): boolean {
   return new URL(c.req.url).protocol === "https:";
+}
+
+type Work<I, T, K extends RefusalKind> = (caller: Caller, input: I) => Promise<Result<T, K>>;
+
+/** Calls a service as the visitor, with a refusal where it fails. */
+export function callService<I, T, K extends RefusalKind>(c: DashboardContext, work: Work<I, T, K>, input: I) {
+  const caller = callerOnPage(c);
+  return attempt(caller, () => work(caller, input));
+}
+
+/** With what a form has typed, once the schema accepts it. */
+export function callWith<I, T, K extends RefusalKind>(
+  c: DashboardContext,
+  schema: z.ZodType<I>,
+  typed: unknown,
+  work: Work<I, T, K>,
+) {
+  const caller = callerOnPage(c);
+  return attemptWith(caller, schema, typed, (input) => work(caller, input));
 }

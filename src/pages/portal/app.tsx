@@ -12,8 +12,7 @@ import { secureHeaders } from "hono/secure-headers";
 import type { MiddlewareHandler } from "hono/types";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
-import { onPageError } from "../ui/page-errors.ts";
-import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
+import { onPageError, readableForm, withinPageLimit } from "../ui/page-limits.ts";
 import { registerSharedPages } from "../ui/shared-pages.ts";
 import { registerAssets } from "./assets.ts";
 import {
@@ -23,18 +22,15 @@ import {
   showPortalUnreadableForm,
 } from "./layout.tsx";
 import type { Look } from "./look.ts";
-import { registerActionPages } from "./pages/actions.tsx";
-import { registerAgentPage } from "./pages/agent.tsx";
+import { registerActionPages, registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
-import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
+import { registerEndpointActions, registerResend } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
 import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
-import { registerPortalEventType } from "./pages/event-type.tsx";
-import { registerPortalEventTypes } from "./pages/event-types.tsx";
+import { registerPortalEventType, registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerPortalPolling } from "./pages/polling.tsx";
-import { registerResend } from "./pages/resend.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
 import { portalSurface } from "./surface.ts";

@@ -4,8 +4,8 @@ import type { Child, FC, PropsWithChildren } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
 import type { Refused, Result } from "../../core/result.ts";
 import type { Caller } from "../../features/service.ts";
-import { focusedOnFault } from "../ui/fault-focus.ts";
 import { PageProvider } from "../ui/page.tsx";
+import { answerPage, type PageStatus } from "../ui/page-answer.ts";
 import { Press, Select } from "../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
@@ -23,15 +23,12 @@ type Frame = Readonly<{
   live?: boolean;
 }>;
 
-/** The header of a request for a page's `main` alone. */
-const PART = "x-part";
-
-type Status = 200 | 400 | 401 | 403 | 404 | 413 | 422 | 429 | 500 | 503;
-
-/** Responds with a page. A page that refuses something has the focus on what is at fault. */
-export async function showPortalPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
-  c.header("vary", PART);
-  c.header("cache-control", "no-store");
+export async function showPortalPage(
+  c: PortalContext,
+  frame: Frame,
+  content: Child,
+  status: PageStatus = 200,
+) {
   const page = (
     <InLook c={c}>
       <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
@@ -39,18 +36,15 @@ export async function showPortalPage(c: PortalContext, frame: Frame, content: Ch
       </main>
     </InLook>
   );
-  const main = status === 200 ? page : await focusedOnFault(page);
-  if (c.req.header(PART) === "main") return c.html(main, status);
   // The address of a form's result is no address to come back to.
   const { pathname, search } = new URL(c.req.url);
   const path = c.req.method === "GET" ? pathname + search : "/portal";
   const isVisit = c.get("visitor") !== undefined;
-  return c.html(
+  return answerPage(c, page, status, (main) => (
     <InLook c={c}>
       <Page frame={frame} main={main} path={path} isVisit={isVisit} />
-    </InLook>,
-    status,
-  );
+    </InLook>
+  ));
 }
 
 const InLook: FC<PropsWithChildren<{ c: PortalContext }>> = ({ c, children }) => (
@@ -170,7 +164,7 @@ const Foot: FC<{ path: string; live: boolean }> = ({ path, live }) => {
 };
 
 /** A page of one sentence, and a link. */
-function showSentence(c: PortalContext, title: string, text: Child, status: Status) {
+function showSentence(c: PortalContext, title: string, text: Child, status: PageStatus) {
   return showPortalPage(
     c,
     { title },
@@ -208,7 +202,7 @@ export function showPortalUnreadableForm(c: PortalContext, status: 400 | 413) {
 }
 
 /** Shown where a visitor asks for what it may not do, or what it asked for was refused. */
-export function showPortalRefusal(c: PortalContext, sentence: string, back: string, status: Status) {
+export function showPortalRefusal(c: PortalContext, sentence: string, back: string, status: PageStatus) {
   const { t } = c.get("look");
   return showPortalPage(
     c,

@@ -5,8 +5,9 @@ import { bodyForms } from "../../core/content.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 import { errorsIn, signatureFieldsOf, signatureFormsIn } from "../dashboard/destination-input.ts";
-import { ChoiceField, type FormState } from "../ui/fields.tsx";
+import { type FormState, Input } from "../ui/fields.tsx";
 import { type Form, textIn } from "../ui/format.ts";
+import { Fold } from "../ui/parts.tsx";
 import { SignatureForms, templateLabels, templateNames } from "../ui/signature-forms.tsx";
 import { type Look, useLook } from "./look.ts";
 import type { FieldFaults } from "./problems.ts";
@@ -15,8 +16,6 @@ type Signed = Pick<ReturnType<typeof destinationView>, "body" | "signature_forms
 
 /** The default of an endpoint that nothing is chosen for. */
 export const defaultSigning: Signed = { body: "envelope", signature_forms: null };
-
-/** The inputs of a stored endpoint. */
 export function signingInputs({ body, signature_forms }: Signed): Form {
   return { body, ...signatureFieldsOf(signature_forms) };
 }
@@ -57,12 +56,16 @@ export const SigningFields: FC<{ form: FormState }> = ({ form }) => {
   const { signing: t } = useLook().t;
   const isFaulty = form.errors.some(({ input = "" }) => /^(body|signature_forms|template_)/.test(input));
   return (
-    <details open={isFaulty}>
-      <summary>{t.title}</summary>
+    <Fold title={t.title} open={isFaulty}>
       <div class="stack">
-        <ChoiceField form={form} name="body" options={bodyForms.map((name) => [name, t.bodies[name]])} />
+        <Input
+          kind="choice"
+          form={form}
+          name="body"
+          options={bodyForms.map((name) => [name, t.bodies[name]])}
+        />
         <SignatureForms form={form} />
       </div>
-    </details>
+    </Fold>
   );
 };

@@ -23,13 +23,14 @@ type Part = Readonly<{ text: string } | { name: "id" | "timestamp" | "type" | "b
 /** A language's needs of a recipe. */
 type Plan = Readonly<{
   header: string;
-  /** The signed content. */
   content: readonly Part[];
   /** What precedes the digest in the header, or in one of the header's parts. */
   before: readonly Part[];
   /** Between several signatures; undefined where the header has one. */
   separator: string | undefined;
   key: "text" | "bytes";
+  /** A line that reads the event's type, where it is needed: only a template can need it. */
+  typed: (line: string) => readonly string[];
   algorithm: "sha1" | "sha256" | "sha512";
   encoding: "hex" | "base64";
 }>;
@@ -41,7 +42,12 @@ export function snippetOf(language: SnippetLanguage, recipe: Recipe): string {
 function planOf({ content, digest, header, prefix, version, separator }: Recipe): Plan {
   // Where signatures have a separator, the prefix is a part of the header of its own.
   const before = separator === undefined ? prefix + version : version;
-  return { header, content: partsOf(content), before: partsOf(before), separator, ...digest };
+  const parts = { content: partsOf(content), before: partsOf(before) };
+  const needsType = Object.values(parts)
+    .flat()
+    .some((part) => "name" in part && part.name === "type");
+  const typed = (line: string) => (needsType ? [line] : []);
+  return { header, ...parts, separator, typed, ...digest };
 }
 
 function partsOf(template: string): readonly Part[] {
@@ -76,41 +82,32 @@ function joined(
   return written.length === 0 ? quote("") : written.join(plus);
 }
 
-/** Whether the event's type is needed, which only a template's can be. */
-function needsType({ content, before }: Plan): boolean {
-  return [...content, ...before].some((part) => "name" in part && part.name === "type");
-}
-
 const TYPE_NOTE = "the event's type, as the header that you chose for it has it";
 
 const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[]>> = {
-  node: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
-    return [
-      'import { createHmac, timingSafeEqual } from "node:crypto";',
-      "",
-      "const secret = process.env.WEBHOOK_SECRET;",
-      `const key = ${key === "bytes" ? 'Buffer.from(secret.replace("whsec_", ""), "base64")' : "secret"};`,
-      "",
-      "// body: the raw bytes, as a Buffer; headers: by lower-case name",
-      "export function verify(headers, body) {",
-      '  const id = headers["webhook-id"];',
-      '  const timestamp = headers["webhook-timestamp"];',
-      ...(needsType(plan) ? [`  const type = headers["x-event-type"]; // ${TYPE_NOTE}`] : []),
-      "  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > 300) return false;",
-      `  const mac = createHmac("${algorithm}", key);`,
-      ...content.map((part) => `  mac.update(${"text" in part ? literal(part.text) : part.name});`),
-      `  const expected = ${joined(before, " + ", literal)} + mac.digest("${encoding}");`,
-      `  const given = ${separator === undefined ? `[headers[${literal(header)}] ?? ""]` : `(headers[${literal(header)}] ?? "").split(${literal(separator)})`};`,
-      "  return given.some(",
-      "    (one) => one.length === expected.length && timingSafeEqual(Buffer.from(one), Buffer.from(expected)),",
-      "  );",
-      "}",
-    ];
-  },
+  node: ({ header, content, before, separator, key, algorithm, encoding, typed }) => [
+    'import { createHmac, timingSafeEqual } from "node:crypto";',
+    "",
+    "const secret = process.env.WEBHOOK_SECRET;",
+    `const key = ${key === "bytes" ? 'Buffer.from(secret.replace("whsec_", ""), "base64")' : "secret"};`,
+    "",
+    "// body: the raw bytes, as a Buffer; headers: by lower-case name",
+    "export function verify(headers, body) {",
+    '  const id = headers["webhook-id"];',
+    '  const timestamp = headers["webhook-timestamp"];',
+    ...typed(`  const type = headers["x-event-type"]; // ${TYPE_NOTE}`),
+    "  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > 300) return false;",
+    `  const mac = createHmac("${algorithm}", key);`,
+    ...content.map((part) => `  mac.update(${"text" in part ? literal(part.text) : part.name});`),
+    `  const expected = ${joined(before, " + ", literal)} + mac.digest("${encoding}");`,
+    `  const given = ${separator === undefined ? `[headers[${literal(header)}] ?? ""]` : `(headers[${literal(header)}] ?? "").split(${literal(separator)})`};`,
+    "  return given.some(",
+    "    (one) => one.length === expected.length && timingSafeEqual(Buffer.from(one), Buffer.from(expected)),",
+    "  );",
+    "}",
+  ],
 
-  python: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  python: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const bytes = (part: Part) =>
       "text" in part ? `b${literal(part.text)}` : part.name === "body" ? "body" : `${part.name}.encode()`;
     return [
@@ -122,7 +119,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
       "# body: the raw bytes; headers: by lower-case name",
       "def verify(headers, body):",
       '    id, timestamp = headers["webhook-id"], headers["webhook-timestamp"]',
-      ...(needsType(plan) ? [`    type = headers["x-event-type"]  # ${TYPE_NOTE}`] : []),
+      ...typed(`    type = headers["x-event-type"]  # ${TYPE_NOTE}`),
       "    if abs(time.time() - int(timestamp)) > 300:",
       "        return False",
       `    digest = hmac.new(key, ${content.map(bytes).join(" + ")}, hashlib.${algorithm})`,
@@ -132,8 +129,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  go: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  go: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const encoded = encoding === "hex" ? "hex.EncodeToString" : "base64.StdEncoding.EncodeToString";
     const usesBase64 = encoding === "base64" || key === "bytes";
     return [
@@ -162,7 +158,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
           ]
         : ['\tkey := []byte(os.Getenv("WEBHOOK_SECRET"))']),
       '\tid, timestamp := headers.Get("webhook-id"), headers.Get("webhook-timestamp")',
-      ...(needsType(plan) ? [`\ttype_ := headers.Get("x-event-type") // ${TYPE_NOTE}`] : []),
+      ...typed(`\ttype_ := headers.Get("x-event-type") // ${TYPE_NOTE}`),
       "\tsentAt, err := strconv.ParseInt(timestamp, 10, 64)",
       '\tif age := time.Now().Unix() - sentAt; err != nil || id == "" || age > 300 || age < -300 {',
       "\t\treturn false",
@@ -184,8 +180,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  rust: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  rust: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const hash = { sha1: "sha1::Sha1", sha256: "sha2::Sha256", sha512: "sha2::Sha512" }[algorithm];
     const engine = "base64::engine::general_purpose::STANDARD";
     return [
@@ -202,9 +197,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
         : "    let key = secret.into_bytes();",
       '    let id = headers.get("webhook-id")?.to_str().ok()?;',
       '    let timestamp = headers.get("webhook-timestamp")?.to_str().ok()?;',
-      ...(needsType(plan)
-        ? [`    let kind = headers.get("x-event-type")?.to_str().ok()?; // ${TYPE_NOTE}`]
-        : []),
+      ...typed(`    let kind = headers.get("x-event-type")?.to_str().ok()?; // ${TYPE_NOTE}`),
       "    if (now - timestamp.parse::<i64>().ok()?).abs() > 300 {",
       "        return Some(false);",
       "    }",
@@ -221,8 +214,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  java: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  java: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const mac = `Hmac${algorithm.toUpperCase()}`;
     return [
       "import java.security.GeneralSecurityException;",
@@ -242,7 +234,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
         ? '    byte[] key = Base64.getDecoder().decode(secret.replaceFirst("^whsec_", ""));'
         : "    byte[] key = secret.getBytes(UTF_8);",
       '    String id = headers.get("webhook-id"), timestamp = headers.get("webhook-timestamp");',
-      ...(needsType(plan) ? [`    String type = headers.get("x-event-type"); // ${TYPE_NOTE}`] : []),
+      ...typed(`    String type = headers.get("x-event-type"); // ${TYPE_NOTE}`),
       "    if (Math.abs(Instant.now().getEpochSecond() - Long.parseLong(timestamp)) > 300) return false;",
       `    Mac mac = Mac.getInstance("${mac}");`,
       `    mac.init(new SecretKeySpec(key, "${mac}"));`,
@@ -264,8 +256,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  ruby: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  ruby: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const digest =
       encoding === "hex"
         ? `OpenSSL::HMAC.hexdigest('${algorithm}', KEY, content)`
@@ -279,7 +270,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
       "# body: the raw bytes; headers: by lower-case name",
       "def verify(headers, body)",
       "  id, timestamp = headers['webhook-id'], headers['webhook-timestamp']",
-      ...(needsType(plan) ? [`  type = headers['x-event-type'] # ${TYPE_NOTE}`] : []),
+      ...typed(`  type = headers['x-event-type'] # ${TYPE_NOTE}`),
       "  return false if (Time.now.to_i - timestamp.to_i).abs > 300",
       `  content = [${content.map((part) => ("text" in part ? single(part.text) : part.name)).join(", ")}].map(&:b).join`,
       `  expected = ${joined(before, " + ", single)} + ${digest}`,
@@ -291,8 +282,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  php: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  php: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const hmac = (raw: boolean) =>
       `hash_hmac('${algorithm}', ${joined(content, " . ", single, "$")}, $key${raw ? ", true" : ""})`;
     return [
@@ -303,7 +293,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
       `    $key = ${key === "bytes" ? "base64_decode(preg_replace('/^whsec_/', '', $secret))" : "$secret"};`,
       "    $id = $headers['webhook-id'] ?? '';",
       "    $timestamp = $headers['webhook-timestamp'] ?? '';",
-      ...(needsType(plan) ? [`    $type = $headers['x-event-type'] ?? ''; // ${TYPE_NOTE}`] : []),
+      ...typed(`    $type = $headers['x-event-type'] ?? ''; // ${TYPE_NOTE}`),
       "    if (abs(time() - (int) $timestamp) > 300) return false;",
       `    $expected = ${joined(before, " . ", single, "$")} . ${encoding === "hex" ? hmac(false) : `base64_encode(${hmac(true)})`};`,
       `    $given = ${separator === undefined ? `[$headers[${single(header)}] ?? '']` : `explode(${single(separator)}, $headers[${single(header)}] ?? '')`};`,
@@ -315,8 +305,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
     ];
   },
 
-  csharp: (plan) => {
-    const { header, content, before, separator, key, algorithm, encoding } = plan;
+  csharp: ({ header, content, before, separator, key, algorithm, encoding, typed }) => {
     const hash = algorithm.toUpperCase();
     return [
       "using System.Security.Cryptography;",
@@ -332,7 +321,7 @@ const writers: Readonly<Record<SnippetLanguage, (plan: Plan) => readonly string[
         ? '        var key = Convert.FromBase64String(secret.Replace("whsec_", ""));'
         : "        var key = Encoding.UTF8.GetBytes(secret);",
       '        var (id, timestamp) = (headers["webhook-id"], headers["webhook-timestamp"]);',
-      ...(needsType(plan) ? [`        var type = headers["x-event-type"]; // ${TYPE_NOTE}`] : []),
+      ...typed(`        var type = headers["x-event-type"]; // ${TYPE_NOTE}`),
       "        if (Math.Abs(DateTimeOffset.UtcNow.ToUnixTimeSeconds() - long.Parse(timestamp)) > 300) return false;",
       `        using var mac = IncrementalHash.CreateHMAC(HashAlgorithmName.${hash}, key);`,
       ...content.map(

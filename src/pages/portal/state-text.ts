@@ -3,6 +3,7 @@
 import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
+import type { Replay } from "../../store/replays.ts";
 import { type AttemptEnd, attemptsMade, capitalized, type StateText, type Tone } from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
 
@@ -115,12 +116,21 @@ export function reasonText({ t }: Look, reason: string): string {
     ? t.reasons[reason as keyof typeof t.reasons]
     : reason.replaceAll("_", " ");
 }
-
-/** What came of an attempt. */
 export function portalResultText(look: Look, { status, error }: AttemptEnd): string {
   const { t } = look;
   const http = status === undefined ? undefined : t.delivery.http(String(status));
   if (error === undefined) return http ?? t.reasons.network;
   const why = reasonText(look, error);
   return http === undefined ? why : `${why} (${http})`;
+}
+
+/** The progress of a replay, and why it is slow. */
+export function portalReplayText({ t, f }: Look, { reason, total, delivered, failed }: Replay): string {
+  return [
+    t.resend.progress(f.count(delivered), f.count(total)),
+    failed > 0 && t.resend.failedAgain(f.count(failed)),
+    reason !== null && reason in t.replayReason && t.replayReason[reason],
+  ]
+    .filter(Boolean)
+    .join(", ");
 }

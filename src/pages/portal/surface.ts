@@ -1,9 +1,10 @@
-/** The portal, for the pages that it shares with the dashboard. */
+/** The portal, for the pages that it shares with the dashboard, and which of its pages and forms a visitor may use. */
+import type { MiddlewareHandler } from "hono/types";
+import { allows, type PortalAction } from "../../core/portal-access.ts";
 import { getDestination } from "../../features/destinations/service.ts";
 import { statusOfRefused } from "../ui/services.ts";
 import type { Surface } from "../ui/surface.ts";
-import { showPortalNotFound, showPortalPage, showRefused } from "./layout.tsx";
-import { may } from "./may.ts";
+import { showPortalNotFound, showPortalPage, showPortalRefusal, showRefused } from "./layout.tsx";
 import { callerInPortal, type PortalEnv } from "./session.ts";
 import { portalView } from "./view.ts";
 
@@ -19,3 +20,17 @@ export const portalSurface: Surface<PortalEnv> = {
   showMissing: showPortalNotFound,
   showRefused,
 };
+
+/** Middleware: a page that says what the visitor may not do, where it may not. */
+export function may(action: PortalAction): MiddlewareHandler<PortalEnv> {
+  return async (c, next) => {
+    const { access } = c.get("visitor");
+    if (!allows(access, action)) {
+      const id = c.req.param("id");
+      const back = id?.startsWith("dst_") ? `/portal/endpoints/${id}` : "/portal";
+      return showPortalRefusal(c, c.get("look").t.refusals[action], back, 403);
+    }
+    await next();
+    return;
+  };
+}

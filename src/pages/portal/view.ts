@@ -4,11 +4,9 @@ import { refuseWithout } from "../../core/principal.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import type { PortalVisitor } from "../../features/portal-links/visits.ts";
 import type { Services } from "../../services.ts";
-import type { KitTexts } from "../ui/kit-texts.ts";
 import type { PageView } from "../ui/page.tsx";
-import type { Look } from "./look.ts";
 import type { PortalContext } from "./session.ts";
-import { portalDeliveryText, portalResultText, reasonText } from "./state-text.ts";
+import { portalDeliveryText, portalReplayText, portalResultText, reasonText } from "./state-text.ts";
 
 /** How pages are shown to the visitor, or to nobody in particular where there is none, or the services have failed. */
 export function portalView(c: PortalContext): PageView {
@@ -19,35 +17,19 @@ export function portalView(c: PortalContext): PageView {
     now,
     language: look.language,
     f: look.f,
-    t: kitTexts(look),
+    t: look.t,
     mayCall: ({ permission }) =>
       visitor !== undefined && refuseWithout(permission, visitor.principal) === undefined,
     may: (action) => visitor !== undefined && allows(visitor.access, action),
     showsTarget: ({ url }) => kindNameOf(url) === "https",
     destinationAt: (id) => `/portal/endpoints/${id}`,
     deliveryAt: ({ id }) => `/portal/deliveries/${id}`,
+    eventAt: (_, delivery) => delivery && `/portal/deliveries/${delivery}`,
     causeText: (cause) => reasonText(look, cause),
     resultText: (attempt) => portalResultText(look, attempt),
     // A visitor learns of an author only whether it was somebody in the portal.
     authorText: ({ kind }) => look.t.transform.authors[kind === "portal" ? "portal" : "sender"],
+    replayText: (replay) => portalReplayText(look, replay),
     deliveryText: (delivery) => portalDeliveryText(look, delivery, now),
-  };
-}
-
-function kitTexts({ t }: Look): KitTexts {
-  const { delivery, polling } = t;
-  return {
-    ...t,
-    consumers: { ...polling, title: polling.consumers, none: polling.noConsumers },
-    test: { ...t.test, heading: t.test.title, crumb: t.test.back },
-    exchange: {
-      ...t.attempt,
-      after: delivery.after,
-      request: delivery.request,
-      requestHint: delivery.requestHint,
-      response: delivery.response,
-      empty: delivery.responseEmpty,
-      hidden: delivery.payloadHidden,
-    },
   };
 }

@@ -4,7 +4,7 @@ import { type ActionView, decideAction } from "../../features/approvals/service.
 import { idPatterns } from "../../ids.ts";
 import { indented } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { LineTable, Press, StateCell, StateLabel } from "./parts.tsx";
+import { LineTable, Press, RowName, StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
 const tones: Readonly<Record<ActionView["state"], Tone>> = {
@@ -18,7 +18,6 @@ const tones: Readonly<Record<ActionView["state"], Tone>> = {
 
 type Props = Readonly<{
   action: ActionView;
-  /** The name of its tool. */
   title: string;
   path: string;
   /** What leads back to the list. */
@@ -87,27 +86,21 @@ type ListProps = Readonly<{
 
 export const ActionTable: FC<ListProps> = ({ actions, path, titleOf, empty }) => {
   const t = usePage().t.actions;
+  const first = ({ input }: ActionView) => String(Object.values(Object(input))[0] ?? "");
   return (
     <LineTable
+      rows={actions}
       columns={[
-        [t.asked, "main"],
-        [t.state, "status"],
-        [t.until, "brief wide"],
+        [
+          t.asked,
+          "main",
+          (one) => <RowName name={titleOf(one)} href={`${path}/${one.id}`} sub={first(one)} />,
+          (one) => `${titleOf(one)} ${first(one)}`,
+        ],
+        [t.state, "", ({ state }) => ({ tone: tones[state], label: t.states[state] })],
+        [t.until, "brief wide", ({ expires_at }) => minuteOf(expires_at)],
       ]}
       empty={empty}
-    >
-      {actions.map((action) => (
-        <tr>
-          <td class="clip">
-            <a class="name" href={`${path}/${action.id}`}>
-              {titleOf(action)}
-            </a>
-            <span class="sub">{String(Object.values(Object(action.input))[0] ?? "")}</span>
-          </td>
-          <StateCell tone={tones[action.state]} label={t.states[action.state]} />
-          <td class="wide">{minuteOf(action.expires_at)}</td>
-        </tr>
-      ))}
-    </LineTable>
+    />
   );
 };

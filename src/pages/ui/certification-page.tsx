@@ -11,10 +11,11 @@ import {
 import { certifyDestination } from "../../features/destinations/certification.ts";
 import { isoTime } from "../../time.ts";
 import { nameOf } from "./destination-table.tsx";
+import { PostForm } from "./fields.tsx";
 import { textIn } from "./format.ts";
-import type { CertificationPageTexts } from "./kit-texts.ts";
+import type { KitTexts } from "./kit-texts.ts";
 import { usePage } from "./page.tsx";
-import { CheckBox, Section, StateLabel, Submit, Top } from "./parts.tsx";
+import { CheckBox, Section, StateLabel, Top } from "./parts.tsx";
 import { attempt } from "./services.ts";
 import type { Tone } from "./status-text.ts";
 import { pathsOf, type Surface } from "./surface.ts";
@@ -59,12 +60,9 @@ const CertificationPanel: FC<{ last: Certification | undefined; path: string }> 
   return (
     <>
       {mayCall(certifyDestination) && (
-        <form class="stack" method="post" action={path}>
+        <PostForm action={path} submit={run}>
           <CheckBox name="consent" value="true" required label={consent} />
-          <div class="actions">
-            <Submit>{run}</Submit>
-          </div>
-        </form>
+        </PostForm>
       )}
       <Section
         id="result"
@@ -91,7 +89,7 @@ const CertificationPanel: FC<{ last: Certification | undefined; path: string }> 
 
 /** The last result in a few words. */
 export function certificationSummary(
-  t: Pick<CertificationPageTexts, "certified" | "notCertified" | "never">,
+  t: Pick<KitTexts["certification"], "certified" | "notCertified" | "never">,
   last: Certification | undefined,
 ): string {
   if (last === undefined) return t.never;

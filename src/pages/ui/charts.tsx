@@ -1,8 +1,8 @@
 /** Charts of traffic, in which failures are stacked on successes, and the time scale that other charts share. */
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
 import { countOf, durationOf, plural, type TimeUnits } from "./format.ts";
-import { windowTexts } from "./parts.tsx";
+import { Section, WindowTabs, windowTexts } from "./parts.tsx";
 
 const STEP = 40;
 const HEIGHT = 100;
@@ -10,15 +10,33 @@ const GAP = 6;
 /** So that one failure among a thousand successes is still visible. */
 const MIN_HEIGHT = 2;
 
-export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ series, window }) => {
+type TrafficProps = Readonly<{
+  series: Series;
+  window: StatsWindow;
+  /** Where the page has another window. */
+  at: (window?: StatsWindow) => string;
+  children?: Child;
+}>;
+
+/** The attempts in a window, with links to the others. */
+export const TrafficSection: FC<TrafficProps> = ({ series, window, at, children }) => {
   const { short, long, each } = windowTexts[window];
   const { all, failed, top } = totalsOf(series);
+  const aside = (
+    <>
+      <Legend good="succeeded" bad="failed" />
+      <WindowTabs at={at} current={window} />
+    </>
+  );
   return (
-    <SeriesChart
-      series={series}
-      label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
-      axis={[`${short} ago`, `peak ${countOf(top)} ${each}`, "now"]}
-    />
+    <Section id="traffic" title="Attempts" aside={aside}>
+      <SeriesChart
+        series={series}
+        label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
+        axis={[`${short} ago`, `peak ${countOf(top)} ${each}`, "now"]}
+      />
+      {children}
+    </Section>
   );
 };
 
@@ -95,8 +113,6 @@ const Column: FC<{ point: SeriesPoint; x: number; top: number }> = ({
     </g>
   );
 };
-
-/** The meaning of a chart's colours. */
 export const Legend: FC<{ good: string; bad: string }> = ({ good, bad }) => (
   <div class="legend" aria-hidden="true">
     <span class="tone-good">{good}</span>

@@ -8,8 +8,18 @@ import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts"
 import type { Destination } from "../../store/destination.ts";
 import { EventLabels, labelsText } from "./event-labels.tsx";
 import { addressOf } from "./format.ts";
-import { usePage } from "./page.tsx";
-import { Ago, ClippedCell, LineTable, Pager, Section, StateCell, Tabs } from "./parts.tsx";
+import { type PageView, usePage } from "./page.tsx";
+import {
+  Ago,
+  LineRow,
+  LineTable,
+  Pager,
+  RowName,
+  Section,
+  sparing,
+  type TableColumns,
+  Tabs,
+} from "./parts.tsx";
 import { attemptsMade, lastResponseText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -116,74 +126,73 @@ export const DeliveryLog: FC<PropsWithChildren<LogProps>> = ({
   );
 };
 
-type TableProps = Readonly<{
-  entries: readonly LogEntry[];
+type RowProps = Readonly<{
   /** Whether the tenants of the events are shown. */
   showTenant?: boolean;
   /** Whether rows can be selected in the form around the table. */
   mayPick?: boolean;
 }>;
 
-export const LogTable: FC<TableProps> = ({ entries, mayPick = false, showTenant = false }) => {
-  const { pick, event, state, attempts, answer, accepted } = usePage().t.log;
-  return (
-    <LineTable
-      columns={[
-        ...(mayPick ? [[<span class="hidden">{pick}</span>, "pick"] as const] : []),
-        [event, "main"],
-        [state, "state-cell"],
-        [attempts, "num count wide"],
-        [answer, "num wide"],
-        [accepted, "num time"],
-      ]}
-    >
-      {entries.map((entry) => (
-        <LogRow entry={entry} showTenant={showTenant} mayPick={mayPick} />
-      ))}
-    </LineTable>
-  );
-};
+export const LogTable: FC<RowProps & Readonly<{ entries: readonly LogEntry[] }>> = ({
+  entries,
+  ...shown
+}) => <LineTable rows={entries} columns={columnsOf(usePage(), shown)} idOf={({ delivery }) => delivery.id} />;
 
-type RowProps = Omit<TableProps, "entries"> & Readonly<{ entry: LogEntry }>;
+export const LogRow: FC<RowProps & Readonly<{ entry: LogEntry }>> = ({ entry, ...shown }) => (
+  <LineRow row={entry} columns={columnsOf(usePage(), shown)} id={entry.delivery.id} />
+);
 
-export const LogRow: FC<RowProps> = ({ entry, showTenant, mayPick }) => {
-  const page = usePage();
-  const { now, f, t, causeText, deliveryAt, deliveryText } = page;
-  const { delivery, event, destination } = entry;
-  const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now);
-  const type = event?.type ?? t.log.deletedEvent;
-  const to = destination === undefined ? [] : [`to ${destination}`];
-  const about = [...to, ...(showTenant && event ? [`of tenant ${event.tenant}`] : [])].join(" ");
-  const isErased = event?.isErased === true;
-  return (
-    <tr id={delivery.id}>
-      {mayPick && (
-        <td class="pick">
-          {!isErased && (
-            <input
-              type="checkbox"
-              name="delivery"
-              value={delivery.id}
-              data-hold=""
-              aria-label={t.log.select([type, delivery.event_id, ...to].join(" "))}
-              autocomplete="off"
-            />
-          )}
-        </td>
-      )}
-      <ClippedCell text={[type, about, delivery.event_id, labelsText(page, event)].filter(Boolean).join(" ")}>
-        <a class="name" href={deliveryAt(delivery)}>
-          {type}
-        </a>
-        {about !== "" && <span class="sub">{about}</span>}
-        <code class="sub">{delivery.event_id}</code>
-        {event && <EventLabels event={event} class="sub" />}
-        {mayPick && isErased && t.log.erased && <span class="sub">{t.log.erased}</span>}
-      </ClippedCell>
-      <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
-      <td class="num wide">{f.count(attemptsMade(delivery))}</td>
-      <td class="num wide">{lastResponseText(delivery, causeText)}</td>
-      <td class="num time">{event ? <Ago at={event.acceptedAt} /> : "–"}</td>
-    </tr>
-  );
-};
+function columnsOf(
+  page: PageView,
+  { mayPick = false, showTenant = false }: RowProps,
+): TableColumns<LogEntry> {
+  const { now, f, causeText, deliveryAt, deliveryText } = page;
+  const t = page.t.log;
+  const typeOf = ({ event }: LogEntry) => event?.type ?? t.deletedEvent;
+  const toText = ({ destination }: LogEntry) => (destination === undefined ? "" : `to ${destination}`);
+  const aboutText = (entry: LogEntry) =>
+    [toText(entry), showTenant && entry.event && `of tenant ${entry.event.tenant}`].filter(Boolean).join(" ");
+  return [
+    mayPick && [
+      <span class="hidden">{t.pick}</span>,
+      "pick",
+      (entry) =>
+        entry.event?.isErased !== true && (
+          <input
+            type="checkbox"
+            name="delivery"
+            value={entry.delivery.id}
+            data-hold=""
+            aria-label={t.select(
+              [typeOf(entry), entry.delivery.event_id, toText(entry)].filter(Boolean).join(" "),
+            )}
+            autocomplete="off"
+          />
+        ),
+    ],
+    [
+      t.event,
+      "main",
+      (entry) => (
+        <>
+          <RowName name={typeOf(entry)} href={deliveryAt(entry.delivery)} sub={aboutText(entry)} />
+          <code class="sub">{entry.delivery.event_id}</code>
+          {entry.event && <EventLabels event={entry.event} class="sub" />}
+          {mayPick && entry.event?.isErased && t.erased && <span class="sub">{t.erased}</span>}
+        </>
+      ),
+      (entry) =>
+        [typeOf(entry), aboutText(entry), entry.delivery.event_id, labelsText(page, entry.event)]
+          .filter(Boolean)
+          .join(" "),
+    ],
+    [
+      t.state,
+      "state-cell",
+      ({ delivery, event }) => sparing(deliveryText(delivery, event?.acceptedAt ?? now)),
+    ],
+    [t.attempts, "num count wide", ({ delivery }) => f.count(attemptsMade(delivery))],
+    [t.answer, "num wide", ({ delivery }) => lastResponseText(delivery, causeText)],
+    [t.accepted, "num time", ({ event }) => (event ? <Ago at={event.acceptedAt} /> : "–")],
+  ];
+}

@@ -5,12 +5,11 @@ import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
 import { durationOf, indented, momentOf, plural, type TimeUnits } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { StateLabel } from "./parts.tsx";
+import { Fold, StateLabel } from "./parts.tsx";
 import { attemptsMade, deliveryText, remedyAnchor, resultText } from "./status-text.ts";
 
 type Props = Readonly<{
   delivery: DeliveryJson;
-  /** The destination's name. */
   name: string;
   acceptedAt: number;
   /** Whether more of an attempt may be kept than the delivery's log has. */
@@ -24,6 +23,19 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
   const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
   const again = againText(delivery);
   const mayChange = mayCall(retryDelivery);
+  const tryHint =
+    delivery.state === "retrying"
+      ? "The next attempt is made at once instead. It counts as one of its attempts."
+      : "It is sent as soon as its destination allows an attempt, which counts as one of its attempts. While the circuit is open, it is the probe.";
+  const actions = [
+    ["retry", "Send again", isErased ? undefined : again],
+    ["try-now", "Try now", mayBeTried(delivery) && tryHint],
+    [
+      "cancel",
+      "Cancel",
+      mayBeCancelled(delivery) && "No more attempts are made. You can send it again later.",
+    ],
+  ] as const;
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
       <div class="head">
@@ -44,29 +56,10 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
       {mayChange && again !== undefined && isErased && (
         <p class="hint">It cannot be sent again: the content of its event has been erased.</p>
       )}
-      {mayChange && again !== undefined && !isErased && (
-        <Action id={delivery.id} verb="retry" label="Send again" hint={again} />
-      )}
-      {mayChange && mayBeTried(delivery) && (
-        <Action
-          id={delivery.id}
-          verb="try-now"
-          label="Try now"
-          hint={
-            delivery.state === "retrying"
-              ? "The next attempt is made at once instead. It counts as one of its attempts."
-              : "It is sent as soon as its destination allows an attempt, which counts as one of its attempts. While the circuit is open, it is the probe."
-          }
-        />
-      )}
-      {mayChange && mayBeCancelled(delivery) && (
-        <Action
-          id={delivery.id}
-          verb="cancel"
-          label="Cancel"
-          hint="No more attempts are made. You can send it again later."
-        />
-      )}
+      {mayChange &&
+        actions.map(
+          ([verb, label, hint]) => hint && <Action id={delivery.id} verb={verb} label={label} hint={hint} />,
+        )}
       {delivery.log.length > 0 && <Attempts delivery={delivery} areKept={areKept} />}
     </article>
   );
@@ -141,10 +134,9 @@ const Attempts: FC<Pick<Props, "delivery" | "areKept">> = ({ delivery: { id, log
             <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
             {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
             {entry.response !== undefined && entry.response !== "" && (
-              <details>
-                <summary>Start of the response</summary>
+              <Fold title="Start of the response">
                 <pre tabindex={0}>{indented(entry.response)}</pre>
-              </details>
+              </Fold>
             )}
             <p>
               <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>

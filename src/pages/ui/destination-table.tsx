@@ -11,7 +11,7 @@ import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
-import { ClippedCell, StateCell } from "./parts.tsx";
+import { type Column, LineTable, RowName, sparing } from "./parts.tsx";
 import { heldText, type StatusText, statusText, type Tone } from "./status-text.ts";
 
 const HEALTH_WINDOW: StatsWindow = "15m";
@@ -57,37 +57,20 @@ export function needsAttention({ status }: Health): boolean {
   return status.tone === "bad" || status.tone === "warn";
 }
 
-type Column = Readonly<{
-  title: string;
-  /** `wide` columns are left out on phones. */
-  of?: string;
-  /** Absent where the table cannot be sorted by it. The largest number comes first. */
-  compare?: (a: Health, b: Health) => number;
-}>;
-
 const descending = (of: (one: Health) => number) => (a: Health, b: Health) => of(b) - of(a);
 
-const columns: Readonly<Record<string, Column>> = {
-  name: { title: "Destination", of: "main", compare: (a, b) => nameOf(a.row).localeCompare(nameOf(b.row)) },
-  status: { title: "Status", of: "state-cell brief", compare: byUrgency },
-  traffic: { title: "15 minutes", of: "spark wide" },
-  in_flight: {
-    title: "In flight",
-    of: "flight wide",
-    compare: descending(({ figures }) => figures?.view.inFlight ?? -1),
-  },
-  waiting: { title: "Waiting", of: "num count", compare: descending(({ depth }) => depth.waiting) },
-  retries: {
-    title: "Retry ratio",
-    of: "num rate wide",
-    compare: descending(({ rates }) => rates.retryRatio),
-  },
-  latency: {
-    title: "p95 latency",
-    of: "num rate wide",
-    compare: descending(({ rates }) => rates.latencyP95Ms ?? -1),
-  },
+/** How the table can be sorted, by the name of a column. The largest number comes first. */
+const sorts: Readonly<Record<string, (a: Health, b: Health) => number>> = {
+  name: (a, b) => nameOf(a.row).localeCompare(nameOf(b.row)),
+  status: byUrgency,
+  in_flight: descending(({ figures }) => figures?.view.inFlight ?? -1),
+  waiting: descending(({ depth }) => depth.waiting),
+  retries: descending(({ rates }) => rates.retryRatio),
+  latency: descending(({ rates }) => rates.latencyP95Ms ?? -1),
 };
+
+/** The columns that begin with the smallest value. */
+const ASCENDING = ["name", "status"];
 
 const DEFAULT_SORT = "status";
 
@@ -96,7 +79,7 @@ export type ListView = Readonly<{ state: string | undefined; sort: string; isRev
 
 export function listViewIn({ state, sort = "" }: Readonly<Record<string, string>>): ListView {
   const name = sort.replace(/^-/, "");
-  const isKnown = columns[name]?.compare !== undefined;
+  const isKnown = Object.hasOwn(sorts, name);
   return { state, sort: isKnown ? name : DEFAULT_SORT, isReversed: isKnown && sort.startsWith("-") };
 }
 
@@ -128,7 +111,7 @@ export function destinationsIn(
 ): readonly Health[] {
   const isShown = (one: Health) =>
     state === undefined || (state === ATTENTION ? needsAttention(one) : slugOf(one.status.label) === state);
-  const sorted = healths.filter(isShown).toSorted(byUrgency).toSorted(columns[sort]?.compare);
+  const sorted = healths.filter(isShown).toSorted(byUrgency).toSorted(sorts[sort]);
   return isReversed ? sorted.toReversed() : sorted;
 }
 
@@ -139,86 +122,69 @@ type Props = Readonly<{
   showTenant: boolean;
   /** Where the table is with other views; absent where it cannot be sorted. */
   sorting?: Sorting;
+  empty: string;
 }>;
 
-export const DestinationTable: FC<Props> = ({ healths, showTenant, sorting }) => (
-  <table class="lines">
-    <thead>
-      <tr>
-        {Object.entries(columns).map(([name, { title, of, compare }]) =>
-          sorting && compare ? (
-            <SortedHead name={name} title={title} of={of} sorting={sorting} />
-          ) : (
-            <th scope="col" class={of}>
-              {title}
-            </th>
+export const DestinationTable: FC<Props> = ({ healths, showTenant, sorting, empty }) => {
+  /** Sorts by the column; once more, the other way round. `wide` columns are left out on phones. */
+  const column = (
+    name: string,
+    title: string,
+    of: string,
+    cell: Column<Health>[2],
+    tooltip?: (one: Health) => string,
+  ): Column<Health> => {
+    if (sorting === undefined || !Object.hasOwn(sorts, name)) return [title, of, cell, tooltip];
+    const { view, at } = sorting;
+    const isCurrent = view.sort === name;
+    const link = <a href={at({ ...view, sort: name, isReversed: isCurrent && !view.isReversed })}>{title}</a>;
+    const order = ASCENDING.includes(name) !== view.isReversed ? "ascending" : "descending";
+    return [link, of, cell, tooltip, isCurrent ? order : undefined];
+  };
+  const about = ({ row }: Health) =>
+    [row.description !== null && shortUrl(row.url), showTenant && row.tenant].filter(Boolean).join(" · ");
+  const nameTip = (one: Health) => [nameOf(one.row), about(one)].filter(Boolean).join(" · ");
+  return (
+    <LineTable
+      rows={healths}
+      idOf={({ row }) => row.id}
+      empty={empty}
+      columns={[
+        column(
+          "name",
+          "Destination",
+          "main",
+          (one) => (
+            <RowName name={nameOf(one.row)} href={`/dashboard/destinations/${one.row.id}`} sub={about(one)} />
           ),
-        )}
-      </tr>
-    </thead>
-    <tbody>
-      {healths.map((health) => (
-        <Row health={health} showTenant={showTenant} />
-      ))}
-    </tbody>
-  </table>
-);
-
-type HeadProps = Readonly<{ name: string; title: string; of: string | undefined; sorting: Sorting }>;
-
-/** Sorts by the column; once more, the other way round. */
-const SortedHead: FC<HeadProps> = ({ name, title, of, sorting: { view, at } }) => {
-  const isCurrent = view.sort === name;
-  const isReversed = isCurrent && !view.isReversed;
-  const isAscending = of?.includes("num") || name === "in_flight" ? view.isReversed : !view.isReversed;
-  return (
-    <th
-      scope="col"
-      class={of}
-      {...(isCurrent && { "aria-sort": isAscending ? ("ascending" as const) : ("descending" as const) })}
-    >
-      <a href={at({ ...view, sort: name, isReversed })}>{title}</a>
-    </th>
+          nameTip,
+        ),
+        column("status", "Status", "state-cell brief", statusOf),
+        column("traffic", "15 minutes", "spark wide", ({ series }) => <Sparkline series={series} />),
+        column("in_flight", "In flight", "flight wide", ({ row, figures }) => (
+          <InFlight count={figures?.view.inFlight} limit={gateSettingsOf(row).maxConcurrency} />
+        )),
+        column("waiting", "Waiting", "num count", ({ row, depth: { waiting } }) =>
+          waiting === 0 ? "0" : <a href={deliveriesIn("waiting", row.id)}>{atMost(waiting, COUNTED)}</a>,
+        ),
+        column("retries", "Retry ratio", "num rate wide", ({ figures, rates }) =>
+          figures ? (
+            <span class={figures.view.traffic.storm ? "is-bad" : undefined}>
+              {decimalOf(rates.retryRatio)}
+            </span>
+          ) : (
+            "–"
+          ),
+        ),
+        column("latency", "p95 latency", "num rate wide", ({ rates }) => durationOrNone(rates.latencyP95Ms)),
+      ]}
+    />
   );
 };
 
-const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }) => {
-  const { row, figures, depth, status, rates, series } = health;
-  const view = figures?.view;
-  const about = [
-    row.description !== null ? shortUrl(row.url) : undefined,
-    showTenant ? row.tenant : undefined,
-  ].filter((text) => text !== undefined);
-  const why = [status.reason, status.until].filter((text) => text !== undefined).join("; ");
-  return (
-    <tr id={row.id}>
-      <ClippedCell text={[nameOf(row), ...about].join(" · ")}>
-        <a class="name" href={`/dashboard/destinations/${row.id}`}>
-          {nameOf(row)}
-        </a>
-        {about.length > 0 && <span class="sub">{about.join(" · ")}</span>}
-      </ClippedCell>
-      <StateCell tone={status.tone} label={status.label} text={status.tone === "good" ? "" : why} />
-      <td class="spark wide">
-        <Sparkline series={series} />
-      </td>
-      <td class="flight wide">
-        <InFlight count={view?.inFlight} limit={gateSettingsOf(row).maxConcurrency} />
-      </td>
-      <td class="num">
-        {depth.waiting === 0 ? (
-          "0"
-        ) : (
-          <a href={deliveriesIn("waiting", row.id)}>{atMost(depth.waiting, COUNTED)}</a>
-        )}
-      </td>
-      <td class={`num wide ${view?.traffic.storm ? "is-bad" : ""}`}>
-        {view ? decimalOf(rates.retryRatio) : "–"}
-      </td>
-      <td class="num wide">{durationOrNone(rates.latencyP95Ms)}</td>
-    </tr>
-  );
-};
+function statusOf({ status: { tone, label, reason, until } }: Health) {
+  return sparing({ tone, label, text: [reason, until].filter(Boolean).join("; ") });
+}
 
 /** Attempts in flight, out of the concurrency limit. */
 const InFlight: FC<{ count: number | undefined; limit: number }> = ({ count, limit }) => {

@@ -4,10 +4,17 @@
  */
 import type { Child, FC, PropsWithChildren } from "hono/jsx";
 import type { Refused } from "../../core/result.ts";
-import { type FormFields, type PlacedError, placeErrors } from "./form-fields.ts";
+import {
+  aboutInput,
+  type FormFields,
+  type InputAbout,
+  inputLabel,
+  type PlacedError,
+  placeErrors,
+} from "./form-fields.ts";
 import type { Form } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { Options } from "./parts.tsx";
+import { ButtonLink, Hidden, Options } from "./parts.tsx";
 
 /** The state that a form shows: its values, and why they were refused. */
 export type FormState = Readonly<{
@@ -17,6 +24,9 @@ export type FormState = Readonly<{
   /** Said above the fields: why a form was refused that has no error at a field. */
   detail?: string;
 }>;
+
+/** A form that is shown again: what was typed, and why it was refused. */
+export type RefusedForm = Readonly<{ typed?: Form; refused?: Refused }>;
 
 export function formState(values: Form, labels: FormFields, refused?: Refused): FormState {
   if (refused === undefined) return { values, labels, errors: [] };
@@ -69,17 +79,13 @@ function idOf(name: string): string {
   return `f-${name}`;
 }
 
-function labelIn({ labels }: FormState, name: string): string {
-  return Object.values(labels).findLast(([input]) => input === name)?.[1] ?? name;
-}
-
 /** Marks an input that is at fault. */
 export function markOf({ errors }: FormState, name: string) {
   return errors.some(({ input }) => input === name) ? { "aria-invalid": "true" as const } : {};
 }
 
 /** Whether an input is at fault, and where that is said. */
-function aboutInput({ form, name, hint }: FieldProps) {
+function faultMarks({ form, name, hint }: FieldProps) {
   const mark = markOf(form, name);
   const isAtFault = "aria-invalid" in mark;
   const described = [...(isAtFault ? [`${idOf(name)}-fault`] : []), ...(hint ? [`${idOf(name)}-hint`] : [])];
@@ -109,104 +115,154 @@ const Below: FC<FieldProps> = ({ form, name, hint }) => {
   );
 };
 
-type TextProps = FieldProps &
-  Readonly<{
-    type?: "text" | "url" | "password" | "number" | "datetime-local" | "email";
-    placeholder?: string | undefined;
-    maxlength?: number | undefined;
-    list?: string;
-    required?: boolean;
-    autocomplete?: "off";
-    inputmode?: "decimal";
-    range?: Readonly<{ min: number; max: number }>;
-  }>;
-
-/** An input with its label above, and its hint and its faults below. */
-const Labelled: FC<{ field: FieldProps; children?: Child }> = ({ field, children }) => (
-  <div class={field.of}>
-    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
-    {children}
-    <Below {...field} />
-  </div>
-);
-
-/** What every input has. */
-function attributesOf(field: FieldProps) {
-  return { id: idOf(field.name), name: field.name, ...aboutInput(field) };
-}
-
-/** One line. A password is never filled in again: what was typed of it is not sent back. */
-export const TextField: FC<TextProps> = ({ type = "text", range, form, name, hint, of, ...more }) => {
-  const field = { form, name, hint, of };
-  return (
-    <Labelled field={field}>
-      <input
-        type={type}
-        id={idOf(name)}
-        name={name}
-        value={type === "password" ? "" : valueIn(form, name)}
-        {...aboutInput(field)}
-        {...more}
-        {...(type === "password" && { autocomplete: "new-password" })}
-        {...(type === "number" && { step: "any", min: range?.min, max: range?.max })}
-      />
-    </Labelled>
-  );
-};
-
-/** Several lines. */
-export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string | undefined; class?: string }>> = ({
-  placeholder,
-  class: size,
-  of = "all",
-  ...field
-}) => (
-  <Labelled field={{ ...field, of }}>
-    <textarea placeholder={placeholder} spellcheck={false} class={size} {...attributesOf(field)}>
-      {`\n${valueIn(field.form, field.name)}`}
-    </textarea>
-  </Labelled>
-);
-
-export type Option = readonly [value: string, label: string];
-
-export const ChoiceField: FC<FieldProps & Readonly<{ options: readonly Option[] }>> = ({
-  options,
-  ...field
-}) => (
-  <Labelled field={field}>
-    <select {...attributesOf(field)}>
-      <Options of={options} chosen={valueIn(field.form, field.name)} />
-    </select>
-  </Labelled>
-);
-
 /** Several inputs under one label. The first of them has its `markOf`. */
 export const GroupField: FC<PropsWithChildren<FieldProps>> = ({ children, ...field }) => {
-  const { "aria-invalid": _, ...described } = aboutInput(field);
+  const { "aria-invalid": _, ...described } = faultMarks(field);
   return (
     <fieldset id={idOf(field.name)} class={field.of} {...described}>
-      <legend>{labelIn(field.form, field.name)}</legend>
+      <legend>{inputLabel(field.form.labels, field.name)}</legend>
       {children}
       <Below {...field} />
     </fieldset>
   );
 };
 
-/** @param label where a box has another than its field */
-export const CheckField: FC<FieldProps & Readonly<{ label?: string }>> = ({ label, ...field }) => (
-  <div class={field.of}>
-    <label class="check">
-      <input
-        type="checkbox"
-        id={idOf(field.name)}
-        name={field.name}
-        value="on"
-        {...aboutInput(field)}
-        checked={valueIn(field.form, field.name) === "on"}
-      />
-      {label ?? labelIn(field.form, field.name)}
-    </label>
-    <Below {...field} />
-  </div>
+type InputProps = Omit<FieldProps, "hint"> &
+  Omit<InputAbout, "hint" | "of" | "expected"> &
+  Readonly<{
+    hint?: Child;
+    /** Where a box has another than its field. */
+    label?: string;
+    /** The id of what it suggests. */
+    list?: string | undefined;
+    class?: string;
+  }>;
+
+/**
+ * The input of a field, as the form's table describes it (form-fields.ts), or as the page knows better. A password is never
+ * filled in again: what was typed of it is not sent back.
+ */
+export const Input: FC<InputProps> = ({ form, name, label, ...known }) => {
+  const about: Omit<InputProps, "form" | "name"> = { ...aboutInput(form.labels, name), ...known };
+  const { kind = "text", hint, options = [], class: size, ...line } = about;
+  const isArea = kind === "area" || kind === "json";
+  const of = about.of ?? (isArea ? "all" : undefined);
+  const field = { form, name, hint, of };
+  const attributes = (value: object = {}) => ({ id: idOf(name), name, ...value, ...faultMarks(field) });
+  const text = label ?? inputLabel(form.labels, name);
+  const value = valueIn(form, name);
+  if (kind === "check")
+    return (
+      <div class={of}>
+        <label class="check">
+          <input type="checkbox" {...attributes({ value: "on" })} checked={value === "on"} />
+          {text}
+        </label>
+        <Below {...field} />
+      </div>
+    );
+  return (
+    <div class={of}>
+      <label for={idOf(name)}>{text}</label>
+      {isArea ? (
+        <textarea placeholder={about.placeholder} spellcheck={false} class={size} {...attributes()}>
+          {`\n${value}`}
+        </textarea>
+      ) : kind === "choice" ? (
+        <select {...attributes()}>
+          <Options of={options} chosen={value} />
+        </select>
+      ) : (
+        <Line {...line} kind={kind} attributes={attributes({ value: kind === "password" ? "" : value })} />
+      )}
+      <Below {...field} />
+    </div>
+  );
+};
+
+type LineProps = Omit<InputAbout, "hint" | "of" | "kind"> &
+  Readonly<{ kind: NonNullable<InputAbout["kind"]>; list?: string | undefined; attributes: object }>;
+
+/** An input of one line. */
+const Line: FC<LineProps> = ({ kind, attributes, range, step, ...about }) => {
+  const { placeholder, maxlength, required, list, inputmode } = about;
+  return (
+    <input
+      type={kind === "list" ? "text" : kind === "time" ? "datetime-local" : kind}
+      {...attributes}
+      {...{ placeholder, maxlength, required, list, inputmode }}
+      step={kind === "number" ? "any" : step}
+      min={range?.min}
+      max={range?.max}
+      autocomplete={kind === "password" ? "new-password" : "off"}
+    />
+  );
+};
+
+/** The inputs of several fields, in this order. */
+export const Inputs: FC<{ form: FormState; names: readonly string[] }> = ({ form, names }) => (
+  <>
+    {names.map((name) => (
+      <Input form={form} name={name} />
+    ))}
+  </>
 );
+
+/** Buttons of a form that does several things: the field `action` has the name of the one that is pressed. */
+export const ActionButtons: FC<{ of: readonly (readonly [name: string, text: string, of?: string])[] }> = ({
+  of,
+}) => (
+  <>
+    {of.map(([name, text, className]) => (
+      <button type="submit" class={className || undefined} name="action" value={name}>
+        {text}
+      </button>
+    ))}
+  </>
+);
+
+type PostFormProps = PropsWithChildren<
+  Readonly<{
+    action: string;
+    /** Its state, where it may be refused. */
+    form?: FormState;
+    /** What it sends besides what is typed. */
+    hidden?: Readonly<Record<string, string | undefined>>;
+    /** The text of its button, and the button's class. */
+    submit?: Child;
+    button?: "main" | "main bad" | "danger" | "";
+    hint?: Child;
+    /** Where its other button leads, which gives up. */
+    cancel?: string;
+    /** More beside its buttons. */
+    aside?: Child;
+    noValidate?: boolean;
+    enctype?: "multipart/form-data";
+    "aria-label"?: string;
+    class?: string;
+  }>
+>;
+
+/** A form that changes something: what was refused of it, its fields, and its buttons. */
+export const PostForm: FC<PostFormProps> = (props) => {
+  const { form, hidden, submit, button = "main", hint, cancel, aside, children, class: of, ...more } = props;
+  return (
+    <form class={(of ?? "stack") || undefined} method="post" {...more}>
+      {hidden && <Hidden of={hidden} />}
+      {form && <FormNotice form={form} />}
+      {children}
+      {(submit || aside || hint) && (
+        <div class="actions">
+          {submit && (
+            <button type="submit" class={button || undefined}>
+              {submit}
+            </button>
+          )}
+          {cancel !== undefined && <ButtonLink href={cancel}>Cancel</ButtonLink>}
+          {aside}
+          {hint && <span class="hint">{hint}</span>}
+        </div>
+      )}
+    </form>
+  );
+};

@@ -5,39 +5,164 @@
 import type { FieldError } from "../../core/result.ts";
 import { fieldDescriptions } from "../../features/destinations/fields.ts";
 import { authInputs, targetInputs } from "../../features/destinations/inputs.ts";
+import { type Form, jsonIn, listIn, numberIn, textIn, utcIn } from "./format.ts";
 
-/** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
-export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;
+export type Option = readonly [value: string, label: string];
 
-/** The inputs of a form that are named like its fields. */
-export function fieldsNamed(labels: Readonly<Record<string, string>>): FormFields {
-  return Object.fromEntries(Object.entries(labels).map(([name, label]) => [name, [name, label]]));
+/** How a field is asked for: as one line of text, unless it says otherwise. */
+export type InputAbout = Readonly<{
+  kind?:
+    | "text"
+    | "url"
+    | "password"
+    | "number"
+    | "time"
+    | "list"
+    | "area"
+    | "json"
+    | "check"
+    | "choice"
+    | undefined;
+  hint?: string | undefined;
+  placeholder?: string | undefined;
+  maxlength?: number | undefined;
+  required?: boolean | undefined;
+  range?: Readonly<{ min: number; max: number }> | undefined;
+  /** Whether a time has seconds. */
+  step?: "1" | undefined;
+  inputmode?: "numeric" | "decimal" | undefined;
+  options?: readonly Option[];
+  /** What JSON is expected to be. */
+  expected?: string;
+  /** A class, such as `all` for the whole width. */
+  of?: string | undefined;
+}>;
+
+/**
+ * By the path of an API field: the input that it is typed in, its label, and how it is asked for. Fields within it belong to
+ * it. Where an input has several fields, the last one says what the input is.
+ */
+export type FormFields = Readonly<
+  Record<string, readonly [input: string, label: string, about?: InputAbout]>
+>;
+
+const fieldOf = (fields: FormFields, name: string) =>
+  Object.values(fields).findLast(([input]) => input === name);
+
+export function inputLabel(fields: FormFields, name: string): string {
+  return fieldOf(fields, name)?.[1] ?? name;
+}
+
+export function aboutInput(fields: FormFields, name: string): InputAbout {
+  return fieldOf(fields, name)?.[2] ?? {};
+}
+
+type InputKind = Pick<InputAbout, "kind" | "expected">;
+
+/** The value that is typed in an input, null where it is empty, and why it cannot be read. */
+export function typedIn(form: Form, name: string, { kind, expected = "JSON" }: InputKind = {}) {
+  const { value, fault } = readValue(form, name, kind);
+  const errors: FieldError[] = fault === undefined ? [] : [{ field: name, fault, expected }];
+  return { name, value, errors };
+}
+
+function readValue(form: Form, name: string, kind: InputAbout["kind"]): ReturnType<typeof jsonIn> {
+  if (kind === "json") return jsonIn(form, name);
+  if (kind === "list") return { value: listIn(form, name) };
+  if (kind === "number") return { value: numberIn(form, name) };
+  if (kind === "check") return { value: form[name] === "on" };
+  if (kind === "time") return { value: utcIn(form, name) ?? null };
+  return { value: textIn(form, name) ?? null };
+}
+
+/** The text of a shown value in an input; undefined where it stays empty. */
+export function shownIn(value: unknown, { kind }: InputKind = {}): string | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (kind === "check") return value === true ? "on" : undefined;
+  if (kind === "list") return (value as readonly string[]).join(", ");
+  return kind === "json" ? JSON.stringify(value, null, 2) : String(value);
+}
+
+/** The values of a form whose inputs are named like the fields of the API, and the errors of those that cannot be read. */
+export function readInputs(form: Form, fields: FormFields) {
+  const read = Object.entries(fields).map(([name, [, , about]]) => typedIn(form, name, about));
+  return {
+    input: Object.fromEntries(read.map(({ name, value }) => [name, value])),
+    errors: read.flatMap(({ errors }) => errors),
+  };
+}
+
+/** The inputs of stored values: the inverse of `readInputs`. */
+export function shownInputs(values: Readonly<Record<string, unknown>>, fields: FormFields): Form {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, [, , about]]) => [name, shownIn(values[name], about)]),
+  );
+}
+
+/** The values that are neither null nor undefined. */
+export function given<T>(
+  values: readonly (readonly [name: string, value: T])[],
+): Readonly<Record<string, NonNullable<T>>> {
+  return Object.fromEntries(
+    values.filter((one): one is [string, NonNullable<T>] => one[1] !== null && one[1] !== undefined),
+  );
+}
+
+/** A field's label, and how it is asked for. */
+type Described = Readonly<{ label: string }> & InputAbout;
+
+const described =
+  (kind: InputAbout["kind"]) =>
+  (label: string, about: string | InputAbout = {}, more: InputAbout = {}): Described => ({
+    ...{ label, kind },
+    ...(typeof about === "string" ? { hint: about } : about),
+    ...more,
+  });
+
+const [text, number, time, check] = [
+  described("text"),
+  described("number"),
+  described("time"),
+  described("check"),
+];
+const [choice, json, area] = [described("choice"), described("json"), described("area")];
+
+type Named = Readonly<Record<string, Described | string>>;
+
+/**
+ * The inputs of fields, which are named like them.
+ * @param path of what they are within
+ * @param prefix of their inputs
+ */
+export function fieldsNamed(fields: Named, path = "", prefix = ""): FormFields {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => {
+      const { label, ...about } = typeof field === "string" ? { label: field } : field;
+      return [`${path}${name}`, [`${prefix}${name}`, label, about]];
+    }),
+  );
 }
 
 const breaker = {
-  "breaker.failure_ratio": ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
-  "breaker.min_attempts": ["min_attempts", "Among at least (attempts)"],
-  "breaker.window_s": ["window_s", "Within (seconds)"],
-  "breaker.cooldown_s": ["cooldown_s", "Cool-down (seconds)"],
-  "breaker.max_cooldown_s": ["max_cooldown_s", "Maximum cool-down (seconds)"],
-} as const satisfies FormFields;
+  failure_ratio: "Opens at a failure ratio of (0.05 to 1)",
+  min_attempts: "Among at least (attempts)",
+  window_s: "Within (seconds)",
+  cooldown_s: "Cool-down (seconds)",
+  max_cooldown_s: "Maximum cool-down (seconds)",
+};
 
 const retry = {
-  "retry.preset": ["preset", "Preset"],
-  "retry.base": ["base", "Base delay"],
-  "retry.factor": ["factor", "Factor"],
-  "retry.cap": ["cap", "Maximum delay"],
-  "retry.schedule": ["schedule", "Schedule; its last delay repeats"],
-  "retry.jitter": ["jitter", "Jitter"],
-  "retry.jitter.proportional": ["proportional", "Proportion (0 to 1)"],
-  "retry.max_attempts": ["max_attempts", "Maximum attempts"],
-  "retry.give_up_after": ["give_up_after", "Give up after"],
-  "retry.expire_unattempted_after": ["expire_unattempted_after", "First attempt within"],
-  "retry.retry_after": ["retry_after", "Retry-After of a 429"],
-  "retry.on": ["on_retry", "HTTP statuses"],
-  "retry.on.retry": ["on_retry", "Always retry"],
-  "retry.on.fail": ["on_fail", "Never retry"],
-} as const satisfies FormFields;
+  preset: "Preset",
+  base: "Base delay",
+  factor: "Factor",
+  cap: "Maximum delay",
+  schedule: "Schedule; its last delay repeats",
+  jitter: "Jitter",
+  max_attempts: "Maximum attempts",
+  give_up_after: "Give up after",
+  expire_unattempted_after: "First attempt within",
+  retry_after: "Retry-After of a 429",
+};
 
 /** The first input of a field that has several in the form. */
 const firstInputs: Readonly<Record<string, string>> = {
@@ -46,151 +171,224 @@ const firstInputs: Readonly<Record<string, string>> = {
   breaker: "failure_ratio",
 };
 
-const settings: FormFields = Object.fromEntries(
-  fieldDescriptions.map(([name, { label }]) => [name, [firstInputs[name] ?? name, label]]),
-);
-
-function labelled(
-  inputs: readonly (readonly [string, { label: string }])[],
-  path = "",
-  prefix = "",
-): FormFields {
-  return Object.fromEntries(
-    inputs.map(([name, { label }]) => [`${path}${name}`, [`${prefix}${name}`, label]]),
-  );
-}
-
 /** The inputs of a destination: those of its form, and of the forms for its limits and its secret. */
 export const destinationLabels: FormFields = {
-  kind: ["kind", "Kind"],
-  ...labelled(Object.entries(targetInputs)),
-  ...settings,
-  tenant: ["tenant", "Tenant"],
-  signature: ["signature", "Signs with"],
-  secret: ["secret", "Signing secret"],
-  handshake: ["handshake", "Ask for the receiver's consent first"],
-  status: ["paused", "Create it paused"],
-  secret_version: ["secret_version", "Version of the secret"],
+  ...fieldsNamed({ kind: "Kind", ...targetInputs }),
+  ...Object.fromEntries(
+    fieldDescriptions.map(([name, { label, input }]) => [name, [firstInputs[name] ?? name, label, input]]),
+  ),
+  ...fieldsNamed({
+    tenant: text("Tenant", { placeholder: "default" }),
+    signature: "Signs with",
+    secret: described("password")("Signing secret", "Empty generates a new secret."),
+    handshake: check("Ask for the receiver's consent first", "CloudEvents webhook validation (OPTIONS)."),
+    secret_version: "Version of the secret",
+  }),
+  status: ["paused", "Create it paused", { kind: "check", hint: "Events wait until you resume it." }],
   overlap_s: ["overlap_hours", "Overlap (seconds)"],
   "auth.kind": ["auth_kind", "Authentication"],
-  ...Object.assign({}, ...authInputs.map(([, inputs]) => labelled(inputs, "auth.", "auth_"))),
-  ...breaker,
-  ...retry,
+  ...Object.assign(
+    {},
+    ...authInputs.map(([, inputs]) => fieldsNamed(Object.fromEntries(inputs), "auth.", "auth_")),
+  ),
+  ...fieldsNamed(breaker, "breaker."),
+  ...fieldsNamed(retry, "retry."),
+  "retry.jitter.proportional": ["proportional", "Proportion (0 to 1)"],
+  "retry.on": ["on_retry", "HTTP statuses"],
+  ...fieldsNamed({ retry: "Always retry", fail: "Never retry" }, "retry.on.", "on_"),
 };
 
 /** The inputs of a template in a signature form: each follows the template's prefix. */
 export const templateFields = {
-  content: ["content", "Signed text"],
-  signature_header: ["signature_header", "Header of the signature"],
-  timestamp_header: ["timestamp_header", "Header of the timestamp"],
-  id_header: ["id_header", "Header of the event's ID"],
-  type_header: ["type_header", "Header of the event's type"],
-  prefix: ["prefix", "Before the signature"],
-  encoding: ["encoding", "Written in"],
-  algorithm: ["algorithm", "Hash"],
-  key: ["key", "Key"],
-} as const satisfies FormFields;
+  content: "Signed text",
+  signature_header: "Header of the signature",
+  timestamp_header: "Header of the timestamp",
+  id_header: "Header of the event's ID",
+  type_header: "Header of the event's type",
+  prefix: "Before the signature",
+  encoding: "Written in",
+  algorithm: "Hash",
+  key: "Key",
+};
 
-export const replayFields = {
+const rate_per_minute = number("Initial rate (per minute)", {
+  placeholder: "100",
+  range: { min: 1, max: 6000 },
+});
+
+export const replayFields: FormFields = {
   destination_id: ["destination", "Destination"],
   since: ["days", "Accepted in the last"],
   until: ["days", "Accepted in the last"],
-  rate_per_minute: ["rate_per_minute", "Initial rate (per minute)"],
-} as const satisfies FormFields;
-
-export const replaysFields = {
-  destination_ids: ["destination_id", "Destinations"],
-  since: ["since", "Accepted since"],
-  until: ["until", "Accepted before"],
-  event_types: ["event_types", "Event types"],
-  tag: ["tag", "Tag"],
-  include: ["include", "Which"],
-  rate_per_minute: ["rate_per_minute", "Initial rate (per minute)"],
-} as const satisfies FormFields;
-
-export const keyFields = {
-  name: ["name", "Name"],
-  scopes: ["scope_read", "Scopes"],
-  tenant: ["tenant", "Tenant"],
-  destination_id: ["destination_id", "Polled destination"],
-  expires_at: ["expires_at", "Expires (UTC)"],
-  confirm: ["confirm", "Approval"],
-} as const satisfies FormFields;
-
-const portalRules = {
-  may_edit_endpoints: ["may_edit_endpoints", "Add, change, pause and delete endpoints"],
-  may_transform: ["may_transform", "Write transformations"],
-  may_write_code: ["may_write_code", "Write transformations in code"],
-  may_rotate: ["may_rotate", "Rotate signing secrets"],
-  may_resend: ["may_resend", "Send deliveries again"],
-  may_test: ["may_test", "Send test events"],
-  may_poll: ["may_poll", "Create keys for polled endpoints"],
-  may_see_payloads: ["may_see_payloads", "See the contents of events"],
-  max_endpoints: ["max_endpoints", "Endpoints at most"],
-  max_concurrency: ["max_concurrency", "Highest concurrency"],
-  rate_per_second: ["rate_per_second", "Highest rate per second"],
-} as const satisfies FormFields;
-
-const portalAppearance = {
-  language: ["language", "Language"],
-  theme: ["theme", "Theme"],
-} as const satisfies FormFields;
-
-/** The same inputs, for fields that are within another. */
-function inside(path: string, fields: FormFields): FormFields {
-  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${path}.${name}`, field]));
-}
-
-export const portalLinkFields: FormFields = {
-  tenant: ["tenant", "Tenant"],
-  expires_in_s: ["expires_in_s", "Can be opened for (seconds)"],
-  read_only: ["read_only", "Read only"],
-  return_url: ["return_url", "Page to return to"],
-  ...inside("access", portalRules),
-  ...portalAppearance,
+  ...fieldsNamed({ rate_per_minute }),
 };
 
-export const eventTypeFields = {
-  name: ["name", "Name"],
-  description: ["description", "Description"],
-  schema: ["schema", "JSON Schema of the data"],
-  example: ["example", "Example of the data (JSON)"],
-  validate: ["validate", "Refuse events that do not fit the schema"],
-  archived: ["archived", "Archived"],
-  retention_days: ["retention_days", "Retention (days)"],
-} as const satisfies FormFields;
+export const replaysFields: FormFields = {
+  destination_ids: ["destination_id", "Destinations"],
+  ...fieldsNamed({
+    since: time("Accepted since (UTC)", { required: true, step: "1" }),
+    until: time("Accepted before (UTC)", { required: true, step: "1" }),
+    include: choice("Which"),
+    event_types: text("Event types", { placeholder: "all" }),
+    tag: text("Tag", { placeholder: "any" }),
+    rate_per_minute,
+  }),
+};
 
-export const eventTypeImportFields = {
-  document: ["document", "OpenAPI document"],
-  archive_others: ["archive_others", "Archive event types that the document does not have"],
-} as const satisfies FormFields;
+export const keyFields: FormFields = {
+  scopes: ["scope_read", "Scopes"],
+  ...fieldsNamed({
+    name: text("Name", { maxlength: 100, placeholder: "checkout service" }),
+    tenant: text("Tenant", "Empty means all tenants.", { placeholder: "acme" }),
+    destination_id: text("Polled destination", "Polls this destination alone; the scope is poll then."),
+    expires_at: time("Expires (UTC)", "Empty means never."),
+    confirm: check("For an agent whose changes a person approves", "What it changes waits under Approvals."),
+  }),
+};
 
-export const eventVersionFields = {
+const HIGHEST = "The highest that a visitor may set.";
+
+/** What visitors may do, how much they may set, and how the portal looks. */
+const portalFields = {
+  may_edit_endpoints: check("Add, change, pause and delete endpoints"),
+  may_transform: check("Write transformations"),
+  may_write_code: check(
+    "Write transformations in code",
+    "It runs in isolates of its own. A link gives this only where the tenant's settings do.",
+  ),
+  may_rotate: check("Rotate signing secrets"),
+  may_resend: check("Send deliveries again"),
+  may_test: check("Send test events"),
+  may_poll: check("Create keys for polled endpoints"),
+  may_see_payloads: check(
+    "See the contents of events",
+    "Without this, visitors see neither contents nor tags of events.",
+  ),
+  max_endpoints: number(
+    "Endpoints at most",
+    "The most endpoints that the tenant may have. Empty means no limit.",
+  ),
+  max_concurrency: number("Highest concurrency", HIGHEST),
+  rate_per_second: number("Highest rate per second", HIGHEST),
+  language: choice("Language"),
+  theme: choice("Theme"),
+} satisfies Named;
+
+export const portalLinkFields: FormFields = {
+  ...fieldsNamed({
+    tenant: text("Tenant", { required: true, placeholder: "acme" }),
+    expires_in_s: number(
+      "Can be opened for (seconds)",
+      "An hour is 3600, a day 86400. At most 604800, seven days. Empty means an hour.",
+    ),
+    read_only: check("Read only", "The customer can't change anything, whatever is ticked below."),
+    return_url: text(
+      "Page to return to",
+      "An https page of yours. Every page of the portal links back to it.",
+      { placeholder: "https://app.example.com/settings" },
+    ),
+    language: "Language",
+    theme: "Theme",
+  }),
+  ...fieldsNamed(portalFields, "access."),
+};
+
+const schema = json("JSON Schema of the data", "JSON Schema 2020-12.", {
+  placeholder: '{"type": "object", "required": ["order"]}',
+  expected: 'a JSON Schema, such as {"type": "object"}',
+});
+const example = json("Example of the data (JSON)", "Must fit the schema.", { placeholder: '{"order": 42}' });
+
+/** The fields of an event type that can be changed. */
+export const eventTypeSettings = fieldsNamed({
+  description: text("Description", { maxlength: 1000, placeholder: "An order has been paid." }),
+  example,
+  schema,
+  validate: check("Refuse events that do not fit the schema"),
+  retention_days: number(
+    "Retention (days)",
+    "How long events of the type are kept. Empty uses the retention of the tenant or the deployment.",
+  ),
+  archived: check("Archived", "Not listed. Its events are still accepted."),
+});
+
+export const eventTypeFields: FormFields = {
+  ...fieldsNamed({
+    name: text("Name", { required: true, maxlength: 128, placeholder: "order.paid" }),
+  }),
+  ...eventTypeSettings,
+};
+
+export const eventTypeImportFields = fieldsNamed({
+  document: area("OpenAPI document", "YAML or JSON, up to a megabyte."),
+  archive_others: check("Archive event types that the document does not have"),
+});
+
+/** The fields of a version that is not published yet. */
+export const versionDraftFields = fieldsNamed({
+  schema: { ...schema, placeholder: undefined, hint: "Of the new data. JSON Schema 2020-12." },
+  example: { ...example, placeholder: undefined },
+  conversion: area("Conversion to the version before", {
+    placeholder: '{"total": "{{ data.amount.value }}"}',
+  }),
+});
+
+export const versionDateFields = fieldsNamed({
+  deprecated_at: time("Deprecated since (UTC)", "Empty: not deprecated."),
+  sunset_at: time("For use until (UTC)", "Empty: no end."),
+});
+
+export const eventVersionFields: FormFields = {
   version: ["version", "Version"],
-  schema: ["schema", "JSON Schema of the data"],
-  example: ["example", "Example of the data (JSON)"],
-  conversion: ["conversion", "Conversion to the version before"],
-  deprecated_at: ["deprecated_at", "Deprecated since (UTC)"],
-  sunset_at: ["sunset_at", "For use until (UTC)"],
-} as const satisfies FormFields;
+  ...versionDraftFields,
+  ...versionDateFields,
+};
 
-export const auditFields = {
-  tenant: ["tenant", "Tenant"],
-  subject: ["subject", "ID of what was changed"],
-  since: ["since", "From (UTC)"],
-  until: ["until", "Before (UTC)"],
-} as const satisfies FormFields;
+export const auditFields = fieldsNamed({
+  tenant: "Tenant",
+  subject: text("ID of what was changed", { maxlength: 200, placeholder: "dst_…" }),
+  since: time("From (UTC)"),
+  until: time("Before (UTC)"),
+});
+
+/** The settings of a tenant that are one input each. */
+export const tenantInputFields = fieldsNamed({
+  contact_email: text(
+    "Contact address",
+    "Gets a mail when one of the tenant's destinations fails or recovers. Empty means nobody.",
+    { placeholder: "ops@acme.example" },
+  ),
+  retention_days: number(
+    "Retention (days)",
+    "How long its events are kept. Empty uses the deployment's retention.",
+  ),
+  payload_free: check(
+    "Remove bodies after delivery",
+    "The body of an event is removed once all of its deliveries have been delivered.",
+  ),
+  functions: check(
+    "Run transformations in code",
+    "Without this, none runs, and deliveries that need one wait.",
+  ),
+});
 
 export const tenantFields: FormFields = {
   tenant: ["tenant", "Tenant"],
-  contact_email: ["contact_email", "Contact address"],
-  retention_days: ["retention_days", "Retention (days)"],
-  payload_free: ["payload_free", "Remove bodies after delivery"],
-  functions: ["functions", "Run transformations in code"],
-  ...inside("portal", { ...portalRules, ...portalAppearance }),
-  "branding.name": ["brand_name", "Name in the portal"],
-  "branding.logo": ["brand_logo", "Logo"],
-  "branding.accent": ["brand_accent", "Accent colour"],
+  ...tenantInputFields,
+  ...fieldsNamed(portalFields, "portal."),
+  ...fieldsNamed(
+    {
+      name: text("Name in the portal", { placeholder: "Acme" }),
+      accent: text("Accent colour", { placeholder: "#0b6a72" }),
+      logo: text(
+        "Logo",
+        "An https URL, or a PNG, JPEG, GIF or WebP image as data: URL in base64. Empty fields use the deployment's branding.",
+        { of: "all", placeholder: "https://cdn.acme.example/logo.svg" },
+      ),
+    },
+    "branding.",
+    "brand_",
+  ),
 };
 
 export const tenantDocumentFields: FormFields = {
@@ -198,26 +396,27 @@ export const tenantDocumentFields: FormFields = {
   version: ["document", "Version"],
   settings: ["document", "Settings"],
   destinations: ["document", "Destinations"],
-  // The last of an input's labels is the one that its field has.
-  document: ["document", "Configuration (JSON)"],
+  ...fieldsNamed({
+    document: area("Configuration (JSON)", { placeholder: '{"version": 1, "destinations": []}' }),
+  }),
 };
 
-export const tenantDeletionFields: FormFields = {
-  confirm: ["confirm", "Name of the tenant"],
-};
+export const tenantDeletionFields = fieldsNamed({
+  confirm: text("Name of the tenant", { required: true, maxlength: 64 }),
+});
 
-export const deliveryFilters = {
-  tenant: ["tenant", "Tenant"],
-  destination_id: ["destination_id", "Destination"],
-  type: ["type", "Event type"],
-  tag: ["tag", "Tag"],
-  status: ["status", "Status code"],
-  reason: ["reason", "Reason"],
-  since: ["since", "Accepted since"],
-  until: ["until", "Accepted before"],
-} as const satisfies FormFields;
+export const deliveryFilters = fieldsNamed({
+  tenant: "Tenant",
+  destination_id: "Destination",
+  type: "Event type",
+  tag: "Tag",
+  status: text("Status code", { inputmode: "numeric" }),
+  reason: "Reason",
+  since: time("Accepted since (UTC)", { step: "1" }),
+  until: time("Accepted before (UTC)", { step: "1" }),
+});
 
-export const searchFields = { q: ["q", "The search"] } as const satisfies FormFields;
+export const searchFields = fieldsNamed({ q: "The search" });
 
 /** An error in the words of a form, and the input that it belongs to: undefined where the form has none for it. */
 export type PlacedError = Readonly<{ input: string | undefined; label: string; text: string }>;

@@ -13,12 +13,12 @@ import {
   testNoticeChannel,
 } from "../../features/notices/service.ts";
 import { nameOf } from "./destination-table.tsx";
-import { ChoiceField, type FormState, GroupField, markOf, TextField } from "./fields.tsx";
+import { type FormState, GroupField, Input, markOf, PostForm } from "./fields.tsx";
 import { fieldsNamed } from "./form-fields.ts";
 import { type Form, numberIn, textIn } from "./format.ts";
-import type { NoticeTexts } from "./kit-texts.ts";
+import type { KitTexts } from "./kit-texts.ts";
 import { usePage } from "./page.tsx";
-import { CheckBox, Press, Submit, Top } from "./parts.tsx";
+import { CheckBox, Press, Top } from "./parts.tsx";
 import { attempt, attemptWith } from "./services.ts";
 import { formOf, pathsOf, type Surface } from "./surface.ts";
 
@@ -87,6 +87,8 @@ export function registerNoticePages<E extends Env>(app: Hono<E>, surface: Surfac
   }
 }
 
+type NoticeTexts = KitTexts["notices"];
+
 /** Names that are the same in every language. */
 const services = { slack: "Slack", discord: "Discord", teams: "Microsoft Teams" } as const;
 const languages = { en: "English", de: "Deutsch" } as const satisfies Record<PortalLanguage, string>;
@@ -124,7 +126,6 @@ type NoticeShown = ReturnType<typeof noticeChannelView>;
 
 type FormProps = Readonly<{
   path: string;
-  /** Undefined: there is none. */
   channel: NoticeShown | undefined;
   kinds: readonly NoticeKind[];
   form: FormState;
@@ -138,12 +139,16 @@ const NoticeForm: FC<FormProps> = ({ path, channel, kinds, form }) => {
     <section class="narrow" aria-label={t.title}>
       {channel?.fault && <p class="notice tone-bad">{`${t.fault}: ${channel.fault}`}</p>}
       {mayChange ? (
-        <form class="stack" method="post" action={path}>
-          <ChoiceField form={form} name="kind" options={kinds.map((kind) => [kind, kindName(kind, t)])} />
-          <TextField
+        <PostForm action={path} submit={t.save}>
+          <Input
+            kind="choice"
+            form={form}
+            name="kind"
+            options={kinds.map((kind) => [kind, kindName(kind, t)])}
+          />
+          <Input
             form={form}
             name="target"
-            autocomplete="off"
             hint={channel === undefined ? t.targetHint : t.kept(channel.target)}
           />
           <GroupField form={form} name="on">
@@ -156,16 +161,14 @@ const NoticeForm: FC<FormProps> = ({ path, channel, kinds, form }) => {
               />
             ))}
           </GroupField>
-          <TextField form={form} name="open_after_minutes" type="number" range={{ min: 1, max: 1440 }} />
-          <ChoiceField
+          <Input form={form} name="open_after_minutes" kind="number" range={{ min: 1, max: 1440 }} />
+          <Input
+            kind="choice"
             form={form}
             name="language"
             options={portalLanguages.map((name) => [name, languages[name]])}
           />
-          <div class="actions">
-            <Submit>{t.save}</Submit>
-          </div>
-        </form>
+        </PostForm>
       ) : (
         channel && <p>{`${kindName(channel.kind, t)}: ${channel.target}`}</p>
       )}

@@ -1,20 +1,38 @@
-/** Requests that a page refuses before it does anything: forms that cannot be read, and too many requests. */
-
+/** Answers that no page gives by itself: to failures of ours, to forms that cannot be read, and to too many requests. */
 import type { Context, Env, MiddlewareHandler } from "hono";
 import { joined } from "../../core/bundle.ts";
 import type { Principal } from "../../core/principal.ts";
 import { readAtMost } from "../../http/json-body.ts";
+import { serverStatusOf } from "../../http/problems.ts";
 import { clientOf, overPageLimit } from "../../http/rate-limit.ts";
+import { faultOf, type Log, logToConsole } from "../../log.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../rate-limits.ts";
 import type { Services } from "../../services.ts";
+import type { PageAnswer } from "./surface.ts";
 
-type Shown = Response | Promise<Response>;
+type PageEnv = Env & Readonly<{ Variables: Readonly<{ services: Readonly<{ log: Log }> }> }>;
+
+/**
+ * The answer to a failure of ours, with a log line.
+ * @param show the page that says so
+ */
+export function onPageError<E extends PageEnv>(show: (c: Context<E>, status: 500 | 503) => PageAnswer) {
+  return (error: Error, c: Context<E>): PageAnswer => {
+    // The services themselves may have failed.
+    const log = (c.get("services") as Readonly<{ log: Log }> | undefined)?.log ?? logToConsole;
+    if ("getResponse" in error) return (error.getResponse as () => Response)();
+    const status = serverStatusOf(error);
+    log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
+    return show(c, status);
+  };
+}
+
 type VisitorEnv = Env &
   Readonly<{ Variables: Readonly<{ services: Services; visitor: Readonly<{ principal: Principal }> }> }>;
 
 /** Middleware where a visitor is known: 429 when it requests pages, or sends forms, too often. */
 export function withinPageLimit<E extends VisitorEnv>(
-  show: (c: Context<E>, seconds: number) => Shown,
+  show: (c: Context<E>, seconds: number) => PageAnswer,
 ): MiddlewareHandler<E> {
   return async (c, next) => {
     const { principal } = c.get("visitor");
@@ -37,8 +55,8 @@ type Largest = Readonly<{ path: string; bytes: number }>;
  */
 export function readableForm<E extends Env & Readonly<{ Variables: Readonly<{ services: Services }> }>>(
   show: Readonly<{
-    unreadable: (c: Context<E>, status: 400 | 413) => Shown;
-    tooMany: (c: Context<E>, seconds: number) => Shown;
+    unreadable: (c: Context<E>, status: 400 | 413) => PageAnswer;
+    tooMany: (c: Context<E>, seconds: number) => PageAnswer;
   }>,
   larger: readonly Largest[] = [],
 ): MiddlewareHandler<E> {

@@ -5,6 +5,7 @@ import type { Permission } from "../../core/principal.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import type { TransformVersions } from "../../features/destinations/transforms.ts";
 import type { Destination } from "../../store/destination.ts";
+import type { Replay } from "../../store/replays.ts";
 import type { Formats } from "./format.ts";
 import type { KitTexts } from "./kit-texts.ts";
 import type { AttemptEnd, StateText } from "./status-text.ts";
@@ -20,18 +21,17 @@ export type PageView = Readonly<{
   may: (action: PortalAction) => boolean;
   /** Whether to show where requests go. */
   showsTarget: (row: Destination) => boolean;
-  /** The page of a destination. */
   destinationAt: (id: string) => string;
   /** The page that has a delivery; `isExact`: at the delivery. */
   deliveryAt: (delivery: Pick<DeliveryJson, "id" | "event_id">, isExact?: boolean) => string;
+  /** The page that shows an event, or its delivery; undefined where there is none. */
+  eventAt: (event: string, delivery: string | undefined) => string | undefined;
   /** The list of what has a tag; absent where there is none. */
   tagAt?: (tenant: string, tag: string) => string;
-  /** Why an attempt failed. */
   causeText: (cause: string) => string;
-  /** What came of an attempt. */
   resultText: (attempt: AttemptEnd) => string;
-  /** Who saved a version. */
   authorText: (author: TransformVersions["data"][number]["author"]) => string;
+  replayText: (replay: Replay) => string;
   deliveryText: (delivery: DeliveryJson, acceptedAt: number) => StateText;
 }>;
 

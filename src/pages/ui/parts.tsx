@@ -5,21 +5,18 @@ import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
 import { destinationLabels, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
 import { addressOf, type Query } from "./format.ts";
-import { noticeTexts } from "./kit-texts.ts";
+import { kitTexts } from "./kit-texts.ts";
 import { usePage } from "./page.tsx";
-import type { Tone } from "./status-text.ts";
+import type { StateText, Tone } from "./status-text.ts";
 
 type SectionProps = Readonly<{
   /** The id of the heading, unique on the page. */
   id: string;
   title: Child;
   of?: string;
-  /** Beside the heading. */
   aside?: Child;
   children?: Child;
 }>;
-
-/** A section under a heading. */
 export const Section: FC<SectionProps> = ({ id, title, of, aside, children }) => (
   <section class={of} aria-labelledby={id}>
     <div class="head">
@@ -48,22 +45,16 @@ export const Top: FC<TopProps> = ({ crumb, title, lede, of, children }) => (
     {children}
   </section>
 );
-
-/** The link to the page that a page belongs to. */
 export const Crumb: FC<{ href: string; children?: Child }> = ({ href, children }) => (
   <p class="crumb">
     <a href={href}>{children}</a>
   </p>
 );
-
-/** The main button of a form. */
 export const Submit: FC<{ children?: Child }> = ({ children }) => (
   <button type="submit" class="main">
     {children}
   </button>
 );
-
-/** A link that looks like a button. */
 export const ButtonLink: FC<{ href: string; children?: Child }> = ({ href, children }) => (
   <a class="button" href={href}>
     {children}
@@ -83,10 +74,32 @@ export const Options: FC<OptionsProps> = ({ of, chosen }) => (
   </>
 );
 
+/** Texts that an input suggests; others can be typed. */
+export const DataList: FC<{ id: string; of: readonly string[] }> = ({ id, of }) => (
+  <datalist id={id}>
+    {of.map((text) => (
+      <option value={text} />
+    ))}
+  </datalist>
+);
+
+type HiddenProps = Readonly<Record<string, string | undefined>>;
+
+/** Values that a form sends besides those that are typed. */
+export const Hidden: FC<{ of: HiddenProps }> = ({ of }) => (
+  <>
+    {Object.entries(of).map(
+      ([name, value]) =>
+        value !== undefined && <input type="hidden" name={name} value={value} autocomplete="off" />,
+    )}
+  </>
+);
+
 type PressProps = Readonly<{
   action: string;
   label: string;
-  /** The class of the button. */
+  /** What it sends. */
+  hidden?: HiddenProps;
   of?: "main" | "tiny" | "plain";
   /** A longer label for screen readers, where others on the page have the same. */
   title?: string;
@@ -101,8 +114,6 @@ type CheckProps = Readonly<{
   required?: boolean;
   "aria-invalid"?: "true";
 }>;
-
-/** A box beside its label. */
 export const CheckBox: FC<CheckProps> = ({ label, type = "checkbox", ...attributes }) => (
   <label class="check">
     <input type={type} {...attributes} autocomplete="off" />
@@ -119,8 +130,6 @@ export const CheckAll: FC<{ label: string }> = ({ label }) => (
 );
 
 type SelectProps = Readonly<{ label: string; name: string; chosen?: unknown }> & Pick<OptionsProps, "of">;
-
-/** A select under its label. */
 export const Select: FC<SelectProps> = ({ label, name, of, chosen }) => (
   <label>
     {label}
@@ -129,10 +138,9 @@ export const Select: FC<SelectProps> = ({ label, name, of, chosen }) => (
     </select>
   </label>
 );
-
-/** A form that is one button. */
-export const Press: FC<PressProps> = ({ action, label, of, title }) => (
+export const Press: FC<PressProps> = ({ action, label, hidden = {}, of, title }) => (
   <form method="post" action={action}>
+    <Hidden of={hidden} />
     <button type="submit" class={of} aria-label={title}>
       {label}
     </button>
@@ -181,21 +189,26 @@ export const Pager: FC<PagerProps> = ({ path, query = {}, next, isFirst, isLog, 
   );
 };
 
-/** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
-export const Figure: FC<{
-  name: string;
-  value: string;
+type Figure = Readonly<{
   unit?: string;
-  tone?: "bad" | "warn" | undefined;
-  href?: string | undefined;
-}> = ({ name, value, unit, tone, href }) => (
-  <div class={tone ? `is-${tone}` : ""}>
-    <dt>{name}</dt>
-    <dd>
-      {href === undefined ? value : <a href={href}>{value}</a>}
-      {unit !== undefined && <small>{unit}</small>}
-    </dd>
-  </div>
+  isBad?: boolean | undefined;
+  /** Where what it counts is listed. */
+  href?: string;
+}>;
+export const FigureList: FC<{ of: readonly (readonly [name: string, value: string, about?: Figure])[] }> = ({
+  of,
+}) => (
+  <dl class="figures">
+    {of.map(([name, value, { unit, isBad, href } = {}]) => (
+      <div class={isBad ? "is-bad" : ""}>
+        <dt>{name}</dt>
+        <dd>
+          {href === undefined ? value : <a href={href}>{value}</a>}
+          {unit !== undefined && <small>{unit}</small>}
+        </dd>
+      </div>
+    ))}
+  </dl>
 );
 
 /** A state in one or two words with a coloured dot; the words alone say it too. */
@@ -203,49 +216,177 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
   <span class={`state nowrap tone-${tone}`}>{children}</span>
 );
 
-/** A column's heading, and the classes that give it its width and say when it is left out (style.ts). */
-type ColumnHead = readonly [title: Child, of?: string];
+/** A state in a table, and the sentence about it where one is given. */
+type Shown = Pick<StateText, "tone" | "label"> & Partial<StateText>;
 
-/** A table whose rows are one line each. @param empty in its place where there are no rows */
-export const LineTable: FC<{ columns: readonly ColumnHead[]; empty?: Child; children?: Child }> = ({
-  columns,
-  empty,
-  children,
-}) =>
-  empty !== undefined && [children ?? []].flat().length === 0 ? (
+/**
+ * A column of a table: its heading, the classes that give it its width and say when it is left out (style.ts), and what it shows
+ * of a row.
+ */
+export type Column<T> = readonly [
+  title: Child,
+  of: string,
+  cell: (row: T) => Child | Shown,
+  /** The tooltip of a cell of one line, whose end is cut off where it does not fit; `true` where that is its text. */
+  tooltip?: true | ((row: T) => string) | undefined,
+  /** Whether the table is sorted by it. */
+  sort?: "ascending" | "descending" | undefined,
+];
+
+/** Columns of which some may be left out. */
+export type TableColumns<T> = readonly (Column<T> | false | undefined)[];
+
+type TableProps<T> = Readonly<{
+  columns: TableColumns<NoInfer<T>>;
+  rows: readonly T[];
+  idOf?: (row: T) => string;
+  /** In place of a table without rows. */
+  empty?: Child;
+}>;
+
+/** A table whose rows are one line each. */
+export const LineTable = <T,>({ columns, rows, idOf, empty }: TableProps<T>) =>
+  empty !== undefined && rows.length === 0 ? (
     <p class="empty">{empty}</p>
   ) : (
     <table class="lines">
       <thead>
         <tr>
-          {columns.map(([title, of]) => (
-            <th scope="col" class={of}>
-              {title}
-            </th>
-          ))}
+          {columns.map(
+            (column) =>
+              column && (
+                <th scope="col" class={column[1] || undefined} aria-sort={column[4]}>
+                  {column[0]}
+                </th>
+              ),
+          )}
         </tr>
       </thead>
-      <tbody>{children}</tbody>
+      <tbody>
+        {rows.map((row) => (
+          <LineRow columns={columns} row={row} id={idOf?.(row)} />
+        ))}
+      </tbody>
     </table>
   );
 
-/** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */
-export const ClippedCell: FC<{ text: string; of?: string; children?: Child }> = ({ text, of, children }) => (
-  <td class={of === undefined ? "clip" : `clip ${of}`} title={text}>
-    <div class="line">{children}</div>
+type RowProps<T> = Readonly<{ columns: TableColumns<T>; row: T; id?: string | undefined }>;
+
+export const LineRow = <T,>({ columns, row, id }: RowProps<T>) => (
+  <tr id={id}>
+    {columns.map((column) => {
+      if (!column) return null;
+      const [, of, cellOf, tooltip] = column;
+      const cell = cellOf(row);
+      if (isState(cell)) return <Line of={of} text={cell.text || cell.label} line={<State of={cell} />} />;
+      if (tooltip === undefined) return <td class={of || undefined}>{cell}</td>;
+      return <Line of={of} text={tooltip === true ? String(cell) : tooltip(row)} line={cell} />;
+    })}
+  </tr>
+);
+
+function isState(cell: Child | Shown): cell is Shown {
+  return typeof cell === "object" && cell !== null && "tone" in cell;
+}
+
+const Line: FC<{ of: string; text: string; line: Child }> = ({ of, text, line }) => (
+  <td class={`clip ${of}`.trim()} title={text}>
+    <div class="line">{line}</div>
   </td>
 );
 
-/** A table cell with a state, and the sentence about it where one is given. */
-export const StateCell: FC<{ tone: Tone; label: string; text?: string | undefined }> = ({
-  tone,
-  label,
-  text = "",
-}) => (
-  <ClippedCell text={text || label} of="state-cell">
+const State: FC<{ of: Shown }> = ({ of: { tone, label, text = "" } }) => (
+  <>
     <StateLabel tone={tone}>{label}</StateLabel>
     {text !== "" && <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>}
-  </ClippedCell>
+  </>
+);
+
+/** Nothing needs to be said of what goes well. */
+export function sparing({ tone, label, text }: Shown): Shown {
+  return tone === "good" ? { tone, label } : { tone, label, ...(text !== undefined && { text }) };
+}
+
+type RowNameProps = Readonly<{ name: string; href?: string | undefined; sub?: string | undefined }>;
+
+/** The name of a row, which leads to its page, and what there is to say of it. */
+export const RowName: FC<RowNameProps> = ({ name, href, sub = "" }) => (
+  <>
+    {href === undefined ? (
+      name
+    ) : (
+      <a class="name" href={href}>
+        {name}
+      </a>
+    )}
+    {sub !== "" && <span class="sub">{sub}</span>}
+  </>
+);
+
+type FactsProps = Readonly<{ rows: readonly (readonly [name: Child, value: Child] | false)[] }>;
+export const Facts: FC<FactsProps> = ({ rows }) => (
+  <table class="compare">
+    <tbody>
+      {rows.map(
+        (row) =>
+          row && (
+            <tr>
+              <th scope="row">{row[0]}</th>
+              <td class="break">{row[1]}</td>
+            </tr>
+          ),
+      )}
+    </tbody>
+  </table>
+);
+
+type CardProps = Readonly<{
+  /** The id of the heading, unique on the page. */
+  id: string;
+  title: Child;
+  aside?: Child;
+  children?: Child;
+}>;
+
+/** One of several things on a page, under its name. */
+export const Card: FC<CardProps> = ({ id, title, aside, children }) => (
+  <article class="delivery" aria-labelledby={id}>
+    <div class="head">
+      <h2 id={id}>{title}</h2>
+      {aside}
+    </div>
+    <div class="stack">{children}</div>
+  </article>
+);
+
+/** Content that a click opens. */
+export const Fold: FC<{ title: Child; open?: boolean; children?: Child }> = ({ title, open, children }) => (
+  <details open={open}>
+    <summary>{title}</summary>
+    {children}
+  </details>
+);
+
+/** Faults of several things, each under its name. */
+export const FaultList: FC<{ faults: readonly (readonly [name: string, text: string])[] }> = ({ faults }) => (
+  <ul class="log">
+    {faults.map(([name, text]) => (
+      <li>
+        <span class="soft">{name}</span>
+        <span class="break">{text}</span>
+      </li>
+    ))}
+  </ul>
+);
+
+type BannerProps = Readonly<{ label: string; tone: Tone; title: Child; children?: Child }>;
+
+/** The state that a page is about: in a few words, and what follows from it. */
+export const Banner: FC<BannerProps> = ({ label, tone, title, children }) => (
+  <section class={`status tone-${tone}`} aria-label={label}>
+    <p>{title}</p>
+    {children}
+  </section>
 );
 
 /** How long ago, with the exact time as a tooltip. */
@@ -318,7 +459,7 @@ const outcomes = {
   paused: "Paused. New events join the backlog until you resume the destination.",
   resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
   "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
-  saved: noticeTexts.saved,
+  saved: kitTexts.notices.saved,
   changed: "Changes saved. They apply from the next batch.",
   unchanged: "Nothing was changed.",
   deleted: "Destination deleted. Its unfinished deliveries are cancelled.",
@@ -387,12 +528,9 @@ type ConfirmationProps = Readonly<{
   /** What will happen, in whole sentences. */
   what: readonly string[];
   action: string;
-  /** The button's action. */
   verb: string;
   back: string;
 }>;
-
-/** Asks before something that cannot be undone. */
 export const Confirmation: FC<ConfirmationProps> = ({ title, what, action, verb, back }) => (
   <section class="narrow">
     <h1>{title}</h1>

@@ -1,7 +1,28 @@
-/** The only page that shows a new signing secret. Not after a redirect: it must appear in no address, and is not stored to be shown again. */
+/** The form that rotates a signing secret, and pages that show a text once, such as a new signing secret. Not after a redirect: it must appear in no address, and is not stored to be shown again. */
 import type { Child, FC } from "hono/jsx";
+import { previousSecrets } from "../../core/credentials.ts";
 import type { ShownSecret } from "../../features/destinations/schema.ts";
-import { Copyable } from "./parts.tsx";
+import type { Destination } from "../../store/destination.ts";
+import { type FormState, Input, PostForm } from "./fields.tsx";
+import { usePage } from "./page.tsx";
+import { Copyable, Fold, Section, Top } from "./parts.tsx";
+
+type OnceProps = Readonly<{
+  title: string;
+  lede: string;
+  texts: readonly (readonly [id: string, label: string, text: string | undefined])[];
+  /** Links to where it goes on. */
+  children?: Child;
+}>;
+
+export const ShownOnce: FC<OnceProps> = ({ title, lede, texts, children }) => (
+  <Top of="narrow" title={title} lede={lede}>
+    <div class="stack">
+      {texts.map(([id, label, text]) => text !== undefined && <Copyable id={id} text={text} label={label} />)}
+      <div class="actions">{children}</div>
+    </div>
+  </Top>
+);
 
 type Props = Readonly<{
   shown: ShownSecret;
@@ -13,18 +34,49 @@ type Props = Readonly<{
     label: string;
     publicKey: string;
   }>;
-  /** Links to where it goes on. */
   children?: Child;
 }>;
 
 export const SecretPage: FC<Props> = ({ shown: { secret, public_key: publicKey }, texts, children }) => (
-  <section class="narrow">
-    <h1>{texts.title}</h1>
-    <p class="lede">{secret === undefined ? texts.keyLede : texts.lede}</p>
-    <div class="stack">
-      {secret !== undefined && <Copyable id="secret" text={secret} label={texts.label} />}
-      {publicKey !== undefined && <Copyable id="public-key" text={publicKey} label={texts.publicKey} />}
-      <div class="actions">{children}</div>
-    </div>
-  </section>
+  <ShownOnce
+    title={texts.title}
+    lede={secret === undefined ? texts.keyLede : texts.lede}
+    texts={[
+      ["secret", texts.label, secret],
+      ["public-key", texts.publicKey, publicKey],
+    ]}
+  >
+    {children}
+  </ShownOnce>
 );
+
+/** @param props `form` has the overlap, and perhaps its fault; `children`: further fields */
+type RotationProps = Readonly<{ path: string; row: Destination; form: FormState; children?: Child }>;
+
+/** Takes two clicks: the first one only opens the form. */
+export const SecretRotation: FC<RotationProps> = ({ path, row, form, children }) => {
+  const { now, f, t: texts } = usePage();
+  const t = texts.secret;
+  const replaced = previousSecrets(row.previousSecrets, now);
+  const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
+  return (
+    <Section id="secret-head" title={t.title}>
+      <div class="stack">
+        {t.text && <p>{t.text}</p>}
+        {replaced.length > 0 && <p>{t.previous(replaced.length, f.until(lastExpiresAt, now))}</p>}
+        <Fold title={t.rotate} open={form.errors.length > 0}>
+          <PostForm
+            action={`${path}/rotate`}
+            hidden={{ secret_version: String(row.secretVersion) }}
+            submit={t.create}
+            button=""
+            hint={t.once}
+          >
+            {children}
+            <Input form={form} name="overlap_hours" kind="number" range={{ min: 0, max: 168 }} />
+          </PostForm>
+        </Fold>
+      </div>
+    </Section>
+  );
+};

@@ -4,6 +4,7 @@ import { checked } from "../../core/field-errors.ts";
 import {
   type FieldError,
   invalidFields,
+  mapOk,
   ok,
   type RefusalKind,
   type Refused,
@@ -73,11 +74,22 @@ export function unreadable(errors: readonly FieldError[]): Refused<"invalid"> {
   return { kind: "invalid", detail: "The form cannot be read", errors };
 }
 
-/** A page of rows, of which one more was read than it has, and the last of them where there are more. */
-export function pageOfRows<T>(
-  read: readonly T[],
+type Page = Readonly<{ after: string | undefined; limit: number }>;
+
+/**
+ * A page of a list, with what its pager needs.
+ * @param read reads one row more than the page has
+ * @param keyOf the place of a row, after which the next page begins
+ */
+export async function pageAfter<T, K extends RefusalKind>(
+  after: string | undefined,
   size: number,
-): Readonly<{ rows: readonly T[]; next: T | undefined }> {
-  const rows = read.slice(0, size);
-  return { rows, next: read.length > size ? rows.at(-1) : undefined };
+  read: (page: Page) => Promise<Result<readonly T[], K>>,
+  keyOf: (row: T) => string,
+) {
+  return mapOk(await read({ after, limit: size + 1 }), (found) => {
+    const rows = found.slice(0, size);
+    const last = found.length > size ? rows.at(-1) : undefined;
+    return { rows, isFirst: after === undefined, next: last && { after: keyOf(last) } };
+  });
 }

@@ -1,16 +1,8 @@
 /** The forms in which requests are signed, in the form of a destination: those of vendors, and one's own. */
 import type { FC } from "hono/jsx";
 import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
-import {
-  AreaField,
-  ChoiceField,
-  type FormState,
-  GroupField,
-  markOf,
-  type Option,
-  TextField,
-  valueIn,
-} from "./fields.tsx";
+import { type FormState, GroupField, Input, markOf, valueIn } from "./fields.tsx";
+import type { Option } from "./form-fields.ts";
 import { usePage } from "./page.tsx";
 import { CheckBox } from "./parts.tsx";
 import { formTexts } from "./setting-texts.ts";
@@ -71,13 +63,13 @@ const OwnForm: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
       <div class="fields">
         {templateNames.map((field) => {
           const about = { form, name: `template_${slot}_${field}`, placeholder: placeholders[field] };
-          if (field === "content") return <AreaField {...about} class="short" hint={t.contentHint} />;
+          if (field === "content") return <Input kind="area" {...about} class="short" hint={t.contentHint} />;
           const shape = templateShapes[field];
-          if (shape.kind !== "choice") return <TextField {...about} autocomplete="off" />;
+          if (shape.kind !== "choice") return <Input {...about} />;
           const options = shape.values.map((option, i): Option => {
             return [i === 0 ? "" : option, field === "key" ? t.keys[option as "text" | "bytes"] : option];
           });
-          return <ChoiceField form={form} name={about.name} options={options} />;
+          return <Input kind="choice" form={form} name={about.name} options={options} />;
         })}
       </div>
     </fieldset>

@@ -114,7 +114,6 @@ export const parts = /* css */ `
 .figures dd { font-size: 1.5rem; line-height: 1.25; font-weight: 550; letter-spacing: -0.02em; }
 .figures dd small { font-size: 0.8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); margin-left: 0.25rem; }
 .figures .is-bad dd { color: var(--bad); }
-.figures .is-warn dd { color: var(--warn); }
 .status { border-left: 3px solid var(--tone); padding: 0.125rem 0 0.125rem 1.125rem; }
 .status p:first-child { font-size: clamp(1.125rem, 2.6vw, 1.375rem); line-height: 1.35; letter-spacing: -0.012em; font-weight: 550; text-wrap: pretty; }
 .status strong { color: var(--tone); font-weight: 600; }
@@ -164,7 +163,6 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .labels { display: block; }
 .lines .sub a { position: relative; z-index: 1; color: inherit; }
 .is-bad { color: var(--bad); }
-.is-warn { color: var(--warn); }
 .scroll { overflow-x: auto; }
 .tabs { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; font-size: 0.875rem; }
 .tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; border-bottom: 1px solid transparent; }

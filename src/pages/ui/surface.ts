@@ -16,7 +16,6 @@ export type Surface<E extends Env> = Readonly<{
   destinations: string;
   deliveries: string;
   callerOf: (c: Context<E>) => Caller;
-  /** The visitor's destination. */
   find: (c: Context<E>, id: string) => Promise<Result<Destination>>;
   viewOf: (c: Context<E>) => PageView;
   /** Refuses a visitor who may not do it, where services do not say it well. */

@@ -6,9 +6,10 @@ import { type TestReport, testDestination } from "../../features/destinations/se
 import { getTypesWithExamples } from "../../features/event-types/service.ts";
 import { isSuccess } from "./delivery-panel.tsx";
 import { requestText, responseText } from "./exchange.ts";
+import { PostForm } from "./fields.tsx";
 import { textIn } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { ButtonLink, Copyable, Crumb, Section, Select, Submit } from "./parts.tsx";
+import { ButtonLink, Copyable, Section, Select, Top } from "./parts.tsx";
 import { attempt } from "./services.ts";
 import { causeHint } from "./status-text.ts";
 import { pathsOf, type Surface } from "./surface.ts";
@@ -49,17 +50,22 @@ type PageProps = Readonly<{ path: string; types: readonly string[] }> & Partial<
 
 const TestPage: FC<PageProps> = ({ path, types, report, type }) => {
   const { f, t } = usePage();
-  const { heading, took, what, crumb, back, send, again, noTypes } = t.test;
+  const { title, heading = title, took, what, back, crumb = back, send, again, noTypes } = t.test;
   const hint = causeHint(report?.error);
   return (
     <>
-      <section>
-        <Crumb href={path}>{crumb}</Crumb>
-        <h1>{report ? <Headline {...report} /> : heading}</h1>
-        <p class="lede">{`${report ? `${took(f.duration(report.latency_ms))} ` : ""}${what}`}</p>
+      <Top
+        crumb={[path, crumb]}
+        title={report ? <Headline {...report} /> : heading}
+        lede={`${report ? `${took(f.duration(report.latency_ms))} ` : ""}${what}`}
+      >
         {hint !== undefined && t.test.showsHints && <p>{hint}</p>}
-      </section>
-      <form class="stack" method="post" action={`${path}/test`}>
+      </Top>
+      <PostForm
+        action={`${path}/test`}
+        submit={report ? again : send}
+        aside={<ButtonLink href={path}>{back}</ButtonLink>}
+      >
         {types.length > 0 && (
           <div class="fields">
             <Select
@@ -70,11 +76,7 @@ const TestPage: FC<PageProps> = ({ path, types, report, type }) => {
             />
           </div>
         )}
-        <div class="actions">
-          <Submit>{report ? again : send}</Submit>
-          <ButtonLink href={path}>{back}</ButtonLink>
-        </div>
-      </form>
+      </PostForm>
       {types.length === 0 && noTypes && <p class="soft small">{noTypes}</p>}
       {report && <Exchanges report={report} />}
     </>

@@ -5,8 +5,8 @@ import { invalidFields, ok } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { methods, type TransformTemplate } from "../../core/transform/template.ts";
 import { type shownSource, transformShown } from "../../features/destinations/fields.ts";
-import { AreaField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
-import { fieldsNamed } from "./form-fields.ts";
+import { type FormState, Input } from "./fields.tsx";
+import { fieldsNamed, type Option } from "./form-fields.ts";
 import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
 import { Options } from "./parts.tsx";
 import { readTyped } from "./services.ts";
@@ -51,8 +51,6 @@ export function sourceTyped(form: Form, stored: ShownSource): Result<ShownSource
   const [fault, expected] = ["is there beside a template", "either of them: empty the fields of the other"];
   return invalidFields([{ field: "code", fault, expected }]);
 }
-
-/** The form of a source. */
 export function typedOfSource(source: ShownSource): Form {
   return { ...typedOf(source?.template ?? null), code: source?.code };
 }
@@ -81,8 +79,6 @@ function pairsText(pairs: Pairs = {}): string {
   const isSame = read.errors.length === 0 && JSON.stringify(read.value ?? {}) === JSON.stringify(pairs);
   return isSame ? lines.join("\n") : JSON.stringify(pairs, null, 2);
 }
-
-/** The form of a template. */
 export function typedOf(template: TransformTemplate | null): Form {
   const { body, content_type, headers, method, path, query } = template ?? {};
   return {
@@ -122,17 +118,17 @@ type FieldsProps = Readonly<{
 
 export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl, hasCode }) => (
   <>
-    <AreaField form={form} name="body" hint={t.hints.body} of="all tall" />
-    <TextField form={form} name="content_type" hint={t.hints.content_type} placeholder="application/json" />
-    <AreaField form={form} name="headers" hint={t.hints.headers} />
+    <Input kind="area" form={form} name="body" hint={t.hints.body} of="all tall" />
+    <Input form={form} name="content_type" hint={t.hints.content_type} placeholder="application/json" />
+    <Input kind="area" form={form} name="headers" hint={t.hints.headers} />
     {hasUrl && (
       <>
-        <ChoiceField form={form} name="method" options={methodOptions} />
-        <TextField form={form} name="path" hint={t.hints.path} />
-        <AreaField form={form} name="query" hint={t.hints.query} />
+        <Input kind="choice" form={form} name="method" options={methodOptions} />
+        <Input form={form} name="path" hint={t.hints.path} />
+        <Input kind="area" form={form} name="query" hint={t.hints.query} />
       </>
     )}
-    {hasCode && <AreaField form={form} name="code" hint={t.hints.code} of="all tall" />}
+    {hasCode && <Input kind="area" form={form} name="code" hint={t.hints.code} of="all tall" />}
   </>
 );
 

@@ -21,10 +21,10 @@ import type { Caller } from "../../features/service.ts";
 import type { Destination } from "../../store/destination.ts";
 import { currentTransform } from "../../store/transforms.ts";
 import { nameOf } from "./destination-table.tsx";
-import { ChoiceField, FormNotice, type FormState } from "./fields.tsx";
+import { FormNotice, type FormState, Input, PostForm } from "./fields.tsx";
 import { type Form, textIn } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { Ago, Section, Submit, Top } from "./parts.tsx";
+import { Ago, Section, Top } from "./parts.tsx";
 import { attempt, attemptRead } from "./services.ts";
 import { formOf, type PageAnswer, pathsOf, type Surface } from "./surface.ts";
 import {
@@ -47,8 +47,6 @@ function sourceNow(row: Destination): ShownSource {
 function versionNow(row: Destination): string {
   return String(currentTransform(row)?.version ?? 0);
 }
-
-/** Saves the source in a form. */
 async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
   if (textIn(form, "read_version") !== versionNow(row))
     return conflict("Another version was saved after the form was opened");
@@ -58,8 +56,6 @@ async function saveTransform(caller: Caller, row: Destination, form: Form, reque
     return updateDestination(caller, { id: row.id, change: read.value, requestUrl });
   });
 }
-
-/** Previews the source in a form. */
 async function tryTransform(caller: Caller, row: Destination, form: Form) {
   const type = textIn(form, "type");
   return attemptRead(caller, sourceTyped(form, sourceNow(row)), (source) =>
@@ -223,10 +219,22 @@ type FormProps = PageProps & Readonly<{ form: FormState; mayChange: boolean }>;
 const TransformForm: FC<FormProps> = ({ row, path, form, types, mayChange, runsCode }) => {
   const { may, mayCall, t: texts } = usePage();
   const t = texts.transform;
-  const mayPreview = mayCall(previewTransform);
+  const mayTry = mayChange && mayCall(previewTransform);
   return (
-    <form class="stack" method="post" action={path} aria-label={t.title}>
-      <input type="hidden" name="read_version" value={versionNow(row)} autocomplete="off" />
+    <PostForm
+      action={path}
+      aria-label={t.title}
+      hidden={{ read_version: versionNow(row) }}
+      submit={mayChange && t.save}
+      aside={
+        mayTry && (
+          <button type="submit" formaction={`${path}/preview#preview`}>
+            {t.try}
+          </button>
+        )
+      }
+      hint={mayTry && t.tryHint}
+    >
       <fieldset class="stack" disabled={!mayChange}>
         <legend class="hidden">{t.title}</legend>
         <TemplateFields
@@ -236,27 +244,16 @@ const TransformForm: FC<FormProps> = ({ row, path, form, types, mayChange, runsC
           hasCode={(mayChange && runsCode && may("write_code")) || sourceNow(row)?.code !== undefined}
         />
       </fieldset>
-      {mayChange && mayPreview && types.length > 0 && (
-        <ChoiceField
-          form={{ ...form, labels: { ...form.labels, type: ["type", t.example] } }}
+      {mayTry && types.length > 0 && (
+        <Input
+          kind="choice"
+          form={form}
           name="type"
+          label={t.example}
           options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
         />
       )}
-      {mayChange && (
-        <div class="actions">
-          <Submit>{t.save}</Submit>
-          {mayPreview && (
-            <>
-              <button type="submit" formaction={`${path}/preview#preview`}>
-                {t.try}
-              </button>
-              <span class="hint">{t.tryHint}</span>
-            </>
-          )}
-        </div>
-      )}
-    </form>
+    </PostForm>
   );
 };
 

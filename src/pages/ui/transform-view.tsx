@@ -5,7 +5,7 @@ import type { TransformPreview, TransformVersions } from "../../features/destina
 import { headerLines } from "./exchange.ts";
 import { indented } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { Ago, Section, StateLabel } from "./parts.tsx";
+import { Ago, Press, Section, StateLabel } from "./parts.tsx";
 import type { TransformTexts } from "./transform-texts.ts";
 
 type Tried = TransformPreview["events"][number];
@@ -96,12 +96,13 @@ export const VersionList: FC<VersionsProps> = ({ path, versions, mayChange }) =>
                   {t.show}
                 </a>
                 {mayChange && i > 0 && (
-                  <form method="post" action={`${path}/restore`}>
-                    <input type="hidden" name="version" value={String(version)} autocomplete="off" />
-                    <button type="submit" class="tiny" aria-label={`${t.restore}: ${name}`}>
-                      {t.restore}
-                    </button>
-                  </form>
+                  <Press
+                    action={`${path}/restore`}
+                    label={t.restore}
+                    hidden={{ version: String(version) }}
+                    of="tiny"
+                    title={`${t.restore}: ${name}`}
+                  />
                 )}
               </div>
             </li>

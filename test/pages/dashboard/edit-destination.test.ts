@@ -211,7 +211,7 @@ describe("the form of a destination", () => {
     const trial = { ...form, filter: '{"total": {"gte": 100}}', action: "preview" };
     const { status, html } = await browser.post(at(id), trial);
     expect([status, html.includes("Takes 1 of the last 2 events.")]).toEqual([200, true]);
-    expect(html).toContain("not taken: the filter does not hold");
+    expect(html).toContain("not taken: the filter does not match");
     expect(await shown(id)).toMatchObject({ filter: null });
   });
 

@@ -224,7 +224,7 @@ describe("the page of a polled endpoint", () => {
     expect((await browser.get(path)).html).toContain("noch niemand abgeholt");
     await call("GET", `/v1/destinations/${id}/poll?consumer=nightly`);
     const { html } = await browser.get(path);
-    expect(html).toMatch(/<td>nightly<\/td><td>0<\/td><td>–<\/td>/);
+    expect(html).toMatch(/<td class="main">nightly<\/td><td>0<\/td><td>–<\/td>/);
   });
 });
 

@@ -9,7 +9,7 @@ import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { durationOf, momentOf, plural } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { Ago, Section, StateLabel } from "../../ui/parts.tsx";
+import { Ago, Fold, Section, StateLabel } from "../../ui/parts.tsx";
 import { pauseText } from "../../ui/status-text.ts";
 
 const entryTexts: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; text: string }>> = {
@@ -34,10 +34,9 @@ export const CircuitHistory: FC<{ history: readonly HistoryEntry[] }> = ({ histo
         <Entries history={newest.slice(0, SHOWN)} />
       )}
       {newest.length > SHOWN && (
-        <details>
-          <summary>Earlier</summary>
+        <Fold title="Earlier">
           <Entries history={newest.slice(SHOWN)} />
-        </details>
+        </Fold>
       )}
     </Section>
   );

@@ -14,18 +14,20 @@ import {
 } from "../../../features/deliveries/filters.ts";
 import { deliveryStates } from "../../../features/deliveries/schema.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import type { Option } from "../../ui/fields.tsx";
-import { deliveryFilters } from "../../ui/form-fields.ts";
+import { formState, Input, Inputs } from "../../ui/fields.tsx";
+import { deliveryFilters, type Option } from "../../ui/form-fields.ts";
 import { addressOf, countOf, plural, type Query, utcIn } from "../../ui/format.ts";
-import { Options, Section, Select } from "../../ui/parts.tsx";
+import { DataList, Options, Section, Select } from "../../ui/parts.tsx";
 import { capitalized } from "../../ui/status-text.ts";
 
 export const DELIVERIES = "/dashboard/deliveries";
 
 /** The filters with the names that the API has for them. `tenant` is for whoever is bound to none. */
-const labels = {
+const labels: Readonly<Record<string, string>> = {
   state: "State",
-  ...Object.fromEntries(Object.entries(deliveryFilters).map(([name, [, label]]) => [name, label])),
+  ...Object.fromEntries(
+    Object.entries(deliveryFilters).map(([name, [, label]]) => [name, label.replace(" (UTC)", "")]),
+  ),
 };
 
 /** The filters that are given, without empty fields; times as the API takes them. */
@@ -69,7 +71,7 @@ export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
   return (
     <p class="chips">
       {[...query].map(([name, value]) => {
-        const text = `${labels[name as keyof typeof labels]}: ${valueText(name, value, choices)}`;
+        const text = `${labels[name]}: ${valueText(name, value, choices)}`;
         const rest = new URLSearchParams([...query].filter(([other]) => other !== name));
         // An empty tenant chooses all of them.
         if (name === "tenant") rest.set(name, "");
@@ -105,35 +107,21 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   types,
   showTenant,
 }) => {
-  const text = (name: keyof typeof deliveryFilters, more: object = {}) => (
-    <label>
-      {deliveryFilters[name][1]}
-      <input name={name} value={query.get(name) ?? ""} autocomplete="off" spellcheck={false} {...more} />
-    </label>
-  );
-  const time = (name: "since" | "until") => (
-    <label>
-      {`${deliveryFilters[name][1]} (UTC)`}
-      <input type="datetime-local" step="1" name={name} value={(query.get(name) ?? "").slice(0, 19)} />
-    </label>
-  );
+  const typed = {
+    ...Object.fromEntries(query),
+    since: timeIn(query, "since"),
+    until: timeIn(query, "until"),
+  };
+  const form = formState(typed, deliveryFilters);
   return (
     <form method="get" action={DELIVERIES} class="stack" aria-label="Filters">
       <div class="fields">
         <Select label="State" name="state" of={statesOffered(choices)} chosen={query.get("state")} />
         <ReasonSelect query={query} choices={choices} />
         <DestinationSelect chosen={query.get("destination_id")} choices={choices} />
-        {text("type", { list: "types" })}
-        <datalist id="types">
-          {types.map((type) => (
-            <option value={type} />
-          ))}
-        </datalist>
-        {text("tag")}
-        {text("status", { inputmode: "numeric" })}
-        {time("since")}
-        {time("until")}
-        {showTenant && text("tenant")}
+        <Input form={form} name="type" list="types" />
+        <DataList id="types" of={types} />
+        <Inputs form={form} names={["tag", "status", "since", "until", ...(showTenant ? ["tenant"] : [])]} />
       </div>
       <div class="actions">
         <button type="submit">Filter</button>
@@ -142,6 +130,9 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
     </form>
   );
 };
+
+/** As its input has it. */
+const timeIn = (query: URLSearchParams, name: string) => query.get(name)?.slice(0, 19);
 
 function statesOffered(choices: DeliveryChoices): Option[] {
   const states = deliveryStates.map(

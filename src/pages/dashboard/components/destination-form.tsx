@@ -6,26 +6,11 @@ import type { Child, FC } from "hono/jsx";
 import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
 import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
-import {
-  destinationFields,
-  type FieldInput,
-  fieldDescriptions,
-} from "../../../features/destinations/fields.ts";
-import {
-  authInputs,
-  authKinds,
-  type TargetInput,
-  targetInputs,
-} from "../../../features/destinations/inputs.ts";
-import {
-  AreaField,
-  CheckField,
-  ChoiceField,
-  type FormState,
-  type Option,
-  TextField,
-} from "../../ui/fields.tsx";
-import { fieldsNamed, templateFields } from "../../ui/form-fields.ts";
+import { type FieldInput, fieldDescriptions } from "../../../features/destinations/fields.ts";
+import { authInputs, authKinds, targetInputs } from "../../../features/destinations/inputs.ts";
+import { type FormState, Input, Inputs } from "../../ui/fields.tsx";
+import { fieldsNamed, type Option, templateFields } from "../../ui/form-fields.ts";
+import { DataList, Fold } from "../../ui/parts.tsx";
 import { bodyTexts, kindTexts, orderTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { SignatureForms, templateLabels } from "../../ui/signature-forms.tsx";
 import { breakerNames, kindIn, limitNames } from "../destination-input.ts";
@@ -34,13 +19,11 @@ import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-f
 type FormOptions = Readonly<{
   /** Whether it is being created: kind, tenant and secret are chosen once. */
   isNew: boolean;
-  /** Whether the tenant is asked for. */
   asksTenant: boolean;
   /** Whether it may be one of the operator's, which get messages for chats. */
   mayHaveTemplate: boolean;
   /** Whether the deployment calls http and private addresses too. */
   allowsHttp: boolean;
-  /** The names of event types to choose from. */
   types: readonly string[];
   /** The scheme of an existing one. */
   scheme?: string;
@@ -55,7 +38,7 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
     <TargetFields form={form} options={options} />
     <div class="fields">
       <PartInputs form={form} part="name" />
-      {options.asksTenant && <TextField form={form} name="tenant" placeholder="default" />}
+      {options.asksTenant && <Input form={form} name="tenant" />}
     </div>
     <TypesField form={form} types={options.types} />
     <Group title="Channels and filter" form={form} isOpen={preview !== undefined}>
@@ -64,9 +47,10 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
     </Group>
     <Group title="Body, headers and authentication" form={form}>
       <div class="fields">
-        <ChoiceField form={form} name="body" options={Object.entries(bodyTexts)} />
+        <Input kind="choice" form={form} name="body" options={Object.entries(bodyTexts)} />
         {options.mayHaveTemplate && (
-          <ChoiceField
+          <Input
+            kind="choice"
             form={form}
             name="template"
             options={[
@@ -77,7 +61,8 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
           />
         )}
       </div>
-      <AreaField
+      <Input
+        kind="area"
         form={form}
         name="headers"
         placeholder="X-Api-Key: abc"
@@ -89,9 +74,9 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
       <SignatureFields form={form} options={options} />
     </Group>
     <Group title="Order" form={form}>
-      <ChoiceField form={form} name="ordering" options={Object.entries(orderTexts.ordering)} />
-      <TextField form={form} name="ordering_path" placeholder={pathInput.placeholder} hint={pathInput.hint} />
-      <ChoiceField form={form} name="on_dead" options={Object.entries(orderTexts.on_dead)} />
+      <Input kind="choice" form={form} name="ordering" options={Object.entries(orderTexts.ordering)} />
+      <Input form={form} name="ordering_path" />
+      <Input kind="choice" form={form} name="on_dead" options={Object.entries(orderTexts.on_dead)} />
     </Group>
     <Group title="Limits and circuit breaker" form={form}>
       <LimitFields form={form} />
@@ -101,12 +86,12 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
       </fieldset>
     </Group>
     <Group title="Retry policy" form={form}>
-      <ChoiceField form={form} name="preset" options={presetChoices} hint={DURATIONS} />
+      <Input kind="choice" form={form} name="preset" options={presetChoices} hint={DURATIONS} />
       <PolicyFieldsets form={form} />
     </Group>
     <Group title="Your own ID and metadata" form={form}>
       <PartInputs form={form} part="identity" />
-      {options.isNew && <CheckField form={form} name="paused" hint="Events wait until you resume it." />}
+      {options.isNew && <Input form={form} name="paused" />}
     </Group>
   </>
 );
@@ -119,18 +104,15 @@ const FilterHint: FC = () => (
   </>
 );
 
-const fieldHints: Readonly<Record<string, FC>> = { filter: FilterHint };
-
 /** The inputs of one part of the form, as the fields are described. */
 const PartInputs: FC<{ form: FormState; part: FieldInput["part"] }> = ({ form, part }) => (
   <>
-    {fieldDescriptions.map(([name, { input }]) => {
-      if (input === undefined || input.part !== part) return null;
-      const { kind, placeholder, hint, maxlength } = input;
-      const Hint = fieldHints[name];
-      const about = { form, name, placeholder, hint: Hint ? <Hint /> : hint };
-      return kind === "json" ? <AreaField {...about} /> : <TextField {...about} maxlength={maxlength} />;
-    })}
+    {fieldDescriptions.map(
+      ([name, { input }]) =>
+        input?.part === part && (
+          <Input form={form} name={name} {...(name === "filter" && { hint: <FilterHint /> })} />
+        ),
+    )}
   </>
 );
 
@@ -141,10 +123,9 @@ const Group: FC<{ title: string; form: FormState; isOpen?: boolean; children?: C
   isOpen = false,
   children,
 }) => (
-  <details open={isOpen || form.detail !== undefined}>
-    <summary>{title}</summary>
+  <Fold title={title} open={isOpen || form.detail !== undefined}>
     <div class="stack">{children}</div>
-  </details>
+  </Fold>
 );
 
 const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
@@ -158,49 +139,27 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
     const kinds = destinationKinds.filter((one) => targetFieldNames(one).includes(name));
     return isNew ? ["only", ...kinds.map((one) => `for-${one}`)].join(" ") : "";
   };
-  const hintOf = (name: string, hint: string | undefined) => {
+  const hintOf = (name: string) => {
     if (name === "url" && allowsHttp) return "https, or http: this deployment allows private destinations.";
-    return name === "token" && !isNew ? "Empty keeps the current token." : hint;
+    return name === "token" && !isNew ? "Empty keeps the current token." : undefined;
   };
   return (
     <fieldset class="stack by-kind">
-      {isNew && <ChoiceField form={form} name="kind" options={Object.entries(kindTexts)} />}
-      {Object.entries<TargetInput>(targetInputs).map(
-        ([name, { type, placeholder, hint }]) =>
-          isAsked(name) && (
-            <TextField
-              form={form}
-              name={name}
-              {...(type && { type })}
-              of={of(name)}
-              placeholder={placeholder}
-              hint={hintOf(name, hint)}
-            />
-          ),
-      )}
+      {isNew && <Input kind="choice" form={form} name="kind" options={Object.entries(kindTexts)} />}
+      {Object.keys(targetInputs)
+        .filter(isAsked)
+        .map((name) => {
+          const hint = hintOf(name);
+          return <Input form={form} name={name} of={of(name)} {...(hint && { hint })} />;
+        })}
     </fieldset>
   );
 };
 
-const { input: typesInput } = destinationFields.event_types;
-const { input: pathInput } = destinationFields.ordering_path;
-
 const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, types }) => (
   <>
-    <TextField
-      form={form}
-      name="event_types"
-      placeholder={typesInput.placeholder}
-      {...(types.length > 0 && { list: "event-types" })}
-      hint={typesInput.hint}
-    />
-    {types.length > 0 && (
-      <datalist id="event-types">
-        {types.map((type) => (
-          <option value={type} />
-        ))}
-      </datalist>
-    )}
+    <Input form={form} name="event_types" list={types.length > 0 ? "event-types" : undefined} />
+    {types.length > 0 && <DataList id="event-types" of={types} />}
   </>
 );
 
@@ -213,15 +172,15 @@ const authOptions: readonly Option[] = [
 const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => (
   <fieldset class="fields by-auth">
     <legend>Authentication</legend>
-    <ChoiceField form={form} name="auth_kind" options={authOptions} />
+    <Input kind="choice" form={form} name="auth_kind" options={authOptions} />
     {authInputs.flatMap(([kind, inputs]) =>
-      inputs.map(([field, { kind: type, isSecret, options, placeholder }]) => {
-        const about = { form, name: `auth_${field}`, of: `only for-${kind}`, placeholder };
-        if (options) return <ChoiceField {...about} options={options} />;
-        if (type === "json") return <AreaField {...about} of={`all ${about.of}`} />;
-        if (!isSecret) return <TextField {...about} />;
+      inputs.map(([field, { kind: type, isSecret, options }]) => {
+        const of = `${type === "json" ? "all " : ""}only for-${kind}`;
         const hint = "Empty keeps it. Type it again if you change anything else of the authentication.";
-        return <TextField {...about} type="password" hint={isNew ? undefined : hint} />;
+        const about = isSecret
+          ? { kind: "password" as const, hint: isNew ? undefined : hint }
+          : { kind: options ? ("choice" as const) : type };
+        return <Input form={form} name={`auth_${field}`} of={of} {...about} />;
       }),
     )}
   </fieldset>
@@ -239,9 +198,8 @@ const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
   <>
     {isNew ? (
       <div class="fields">
-        <ChoiceField form={form} name="signature" options={schemeOptions} />
-        <TextField form={form} name="secret" type="password" hint="Empty generates a new secret." />
-        <CheckField form={form} name="handshake" hint="CloudEvents webhook validation (OPTIONS)." />
+        <Input kind="choice" form={form} name="signature" options={schemeOptions} />
+        <Inputs form={form} names={["secret", "handshake"]} />
       </div>
     ) : (
       <p class="small soft">
@@ -252,11 +210,7 @@ const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
   </>
 );
 
-const ownLabels = fieldsNamed(
-  templateLabels(
-    Object.fromEntries(Object.entries(templateFields).map(([name, [, label]]) => [name, label])),
-  ),
-);
+const ownLabels = fieldsNamed(templateLabels(templateFields));
 
 /** @param current what applies while a field is empty */
 export const LimitFields: FC<{
@@ -279,18 +233,10 @@ type NumbersProps<Name extends string> = Readonly<{
   current: Readonly<Record<Name, number>>;
   ranges: Readonly<Record<Name, Readonly<{ min: number; max: number }>>>;
 }>;
-
-/** A field for each number. */
 export const NumberFields = <Name extends string>({ form, names, current, ranges }: NumbersProps<Name>) => (
   <>
     {names.map((name) => (
-      <TextField
-        form={form}
-        name={name}
-        type="number"
-        placeholder={String(current[name])}
-        range={ranges[name]}
-      />
+      <Input form={form} name={name} kind="number" placeholder={String(current[name])} range={ranges[name]} />
     ))}
   </>
 );

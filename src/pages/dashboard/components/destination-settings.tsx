@@ -1,7 +1,6 @@
 /** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
 
 import type { FC } from "hono/jsx";
-import { previousSecrets } from "../../../core/credentials.ts";
 import type { Refused } from "../../../core/result.ts";
 import { retryPreviewOf } from "../../../core/retry/preview.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-forms.ts";
@@ -17,12 +16,13 @@ import {
   ownBurstOf,
   retryPolicyOf,
 } from "../../../store/destination.ts";
-import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
+import { formState, Input, PostForm } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { destinationLabels } from "../../ui/form-fields.ts";
-import { type Form, untilOf } from "../../ui/format.ts";
+import type { Form } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { ButtonLink, Section } from "../../ui/parts.tsx";
+import { ButtonLink, Facts, Fold, Section } from "../../ui/parts.tsx";
+import { SecretRotation } from "../../ui/secret-page.tsx";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
@@ -34,20 +34,9 @@ const UNREADABLE = "Unreadable: set it again";
 /** The body, target and credentials of requests, as the API shows them: nothing that is sealed is in it. */
 export const Sending: FC<{ row: Destination }> = ({ row }) => (
   <Section id="sending" title="Sending">
-    <table class="compare">
-      <tbody>
-        {sendingOf(row).map(([name, ...values]) => (
-          <tr>
-            <th scope="row">{name}</th>
-            <td class="break">
-              {values.map((value) => (
-                <div>{value}</div>
-              ))}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Facts
+      rows={sendingOf(row).map(([name, ...values]) => [name, values.map((value) => <div>{value}</div>)])}
+    />
   </Section>
 );
 
@@ -133,24 +122,22 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, typed, refused }) => {
   const form = formState({ ...stored, ...typed }, destinationLabels, typed && refused);
   return (
     <Section id="limits" title="Limits">
-      <form class="stack" method="post" action={`${path}/limits`}>
-        <FormNotice form={form} />
+      <PostForm
+        form={form}
+        action={`${path}/limits`}
+        submit={mayChange && "Save limits"}
+        button=""
+        hint={mayChange && "Leave a field empty to use its default."}
+      >
         <fieldset disabled={!mayChange}>
           <LimitFields form={form} current={current} />
         </fieldset>
-        <details open={form.detail !== undefined}>
-          <summary>Circuit breaker</summary>
+        <Fold title="Circuit breaker" open={form.detail !== undefined}>
           <fieldset class="fields" disabled={!mayChange}>
             <BreakerFields form={form} />
           </fieldset>
-        </details>
-        {mayChange && (
-          <div class="actions">
-            <button type="submit">Save limits</button>
-            <span class="hint">Leave a field empty to use its default.</span>
-          </div>
-        )}
-      </form>
+        </Fold>
+      </PostForm>
     </Section>
   );
 };
@@ -169,35 +156,16 @@ export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
   );
 };
 
-/** By the number of replaced secrets: the current one is in use besides them. */
-const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
-
-/** Takes two clicks: the first one only opens the form. */
-export const SecretRotation: FC<{ path: string; row: Destination }> = ({ path, row }) => {
-  const { now } = usePage();
-  const replaced = previousSecrets(row.previousSecrets, now);
-  const form = formState({ signature: sealedScheme(row.secret) }, destinationLabels);
-  const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
+/** The form that rotates the secret, with the choice of how to sign. */
+export const Rotation: FC<{ path: string; row: Destination }> = ({ path, row }) => {
+  const labels = {
+    ...destinationLabels,
+    overlap_s: ["overlap_hours", usePage().t.secret.overlap] as const,
+  };
+  const form = formState({ signature: sealedScheme(row.secret), overlap_hours: 24 }, labels);
   return (
-    <Section id="secret-head" title="Signing secret">
-      {replaced.length > 0 && (
-        <p>{`${numerals[replaced.length]} secrets are in use; the last of those that were replaced expires in ${untilOf(lastExpiresAt, now)}.`}</p>
-      )}
-      <details>
-        <summary>Rotate secret</summary>
-        <form class="stack" method="post" action={`${path}/rotate`}>
-          <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
-          <ChoiceField form={form} name="signature" options={schemeOptions} />
-          <label>
-            Keep signing with the old secret too for (hours)
-            <input type="number" name="overlap_hours" min={0} max={168} value="24" />
-          </label>
-          <div class="actions">
-            <button type="submit">Create new secret</button>
-            <span class="hint">The new secret is shown once.</span>
-          </div>
-        </form>
-      </details>
-    </Section>
+    <SecretRotation path={path} row={row} form={form}>
+      <Input kind="choice" form={form} name="signature" options={schemeOptions} />
+    </SecretRotation>
   );
 };

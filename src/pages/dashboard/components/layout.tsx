@@ -8,17 +8,26 @@ import type { Principal } from "../../../core/principal.ts";
 import type { Refused, Result } from "../../../core/result.ts";
 import { decideAction } from "../../../features/approvals/service.ts";
 import { getAuditEntries } from "../../../features/audit/service.ts";
+import { getDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { getGroupsWithState } from "../../../features/groups/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
 import type { Caller } from "../../../features/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
-import { focusedOnFault } from "../../ui/fault-focus.ts";
 import { plural } from "../../ui/format.ts";
 import { PageProvider } from "../../ui/page.tsx";
+import { answerPage, type PageStatus } from "../../ui/page-answer.ts";
 import { type ActionOutcome, outcomeAt, Press, RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../../ui/services.ts";
-import { callerOnPage, type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
+import type { Surface } from "../../ui/surface.ts";
+import {
+  callerOnPage,
+  callerWithinTenant,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+  mayNameTenant,
+} from "../session.ts";
 import { viewFor } from "../view.tsx";
 
 /**
@@ -43,9 +52,7 @@ type Place = (typeof places)[number]["place"] | "tenants";
 
 type Frame = Readonly<{
   title: string;
-  /** The page's entry in the navigation. */
   place?: Place;
-  /** The text that has been searched for. */
   query?: string;
   /** Whether the page refreshes itself while it is visible. */
   live?: boolean;
@@ -55,17 +62,12 @@ type Frame = Readonly<{
   refused?: Refused | undefined;
 }>;
 
-/** Responds with a page. A page that refuses something has the focus on what is at fault. */
 export async function showPage(
   c: DashboardContext,
   frame: Frame,
   content: Child,
-  status: 200 | 400 | 401 | 403 | 404 | 413 | 422 | 429 | 500 | 503 = frame.refused
-    ? statusOfRefused(frame.refused)
-    : 200,
+  status: PageStatus = frame.refused ? statusOfRefused(frame.refused) : 200,
 ) {
-  c.header("vary", PART);
-  c.header("cache-control", "no-store");
   const page = (
     <PageProvider value={viewFor(c)}>
       <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
@@ -73,11 +75,11 @@ export async function showPage(
       </main>
     </PageProvider>
   );
-  const main = status === 200 ? page : await focusedOnFault(page);
-  if (c.req.header(PART) === "main") return c.html(main, status);
   const { signedIn = true } = frame;
   const who = signedIn ? whoOf(c) : undefined;
-  return c.html(<Page {...frame} main={main} {...(who !== undefined && { who })} />, status);
+  return answerPage(c, page, status, (main) => (
+    <Page {...frame} main={main} {...(who !== undefined && { who })} />
+  ));
 }
 
 /** The visitor's description at the top of a page. */
@@ -223,7 +225,7 @@ function showSentences(
   c: DashboardContext,
   { heading, ...frame }: Frame & Readonly<{ heading?: string }>,
   lede: Child,
-  status?: Parameters<typeof showPage>[3],
+  status?: PageStatus,
 ) {
   const content = (
     <section class="narrow">
@@ -342,3 +344,20 @@ export async function actAndReturn(
   const done = await attempt(caller, () => act(caller));
   return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
 }
+
+/** The dashboard, for the pages that it shares with the portal. */
+export const dashboardSurface: Surface<DashboardEnv> = {
+  destinations: "/dashboard/destinations",
+  deliveries: "/dashboard/deliveries",
+  callerOf: callerOnPage,
+  find: (c, id) => getDestination(callerWithinTenant(c), id),
+  viewOf: viewFor,
+  may: (action) => async (c, next) => {
+    if (action === "change_endpoint" && !mayCall(c, updateDestination)) return showReadOnly(c);
+    await next();
+    return;
+  },
+  showPage,
+  showMissing: showNotFound,
+  showRefused: showRefusal,
+};

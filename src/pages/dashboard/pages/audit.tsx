@@ -7,16 +7,15 @@ import { entryNumber, exportAuditEntries, getAuditEntries } from "../../../featu
 import { pageFrom } from "../../../features/parameters.ts";
 import { linesOf } from "../../../http/ndjson.ts";
 import { idPatterns } from "../../../ids.ts";
-import { FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
+import { FormNotice, type FormState, formState, Inputs } from "../../ui/fields.tsx";
 import { auditFields } from "../../ui/form-fields.ts";
 import { addressOf, type Query, textIn, utcIn } from "../../ui/format.ts";
 import { Ago, Pager, Top } from "../../ui/parts.tsx";
 import { attemptWith } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
-import { actorText } from "../actor-text.ts";
-import { callWith } from "../calls.ts";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callerOnPage, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { actorText } from "../view.tsx";
 
 const PATH = "/dashboard/audit";
 const PAGE_SIZE = "50";
@@ -92,9 +91,7 @@ const Filter: FC<{ form: FormState; query: Query }> = ({ form, query }) => (
   <form class="stack" method="get" action={PATH} aria-label="Filters">
     <FormNotice form={form} />
     <div class="fields">
-      <TextField form={form} name="subject" maxlength={200} placeholder="dst_…" />
-      <TextField form={form} name="since" type="datetime-local" />
-      <TextField form={form} name="until" type="datetime-local" />
+      <Inputs form={form} names={["subject", "since", "until"]} />
     </div>
     <div class="actions">
       <button type="submit">Filter</button>

@@ -7,7 +7,6 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ok } from "../../../core/result.ts";
 import {
-  type DeliveryChoices,
   getDeliveryChoices,
   getDestinationsNamed,
   type NamedDestinations,
@@ -21,13 +20,12 @@ import { getEventTypes } from "../../../features/event-types/service.ts";
 import { encodeCursor } from "../../../features/parameters.ts";
 import { answerOf } from "../../../http/problems.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
-import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";
+import { LogRow, LogTable } from "../../ui/delivery-log.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
 import { PageProvider, type PageView, usePage } from "../../ui/page.tsx";
 import { ButtonLink, RefusedNotice, Section, Top } from "../../ui/parts.tsx";
-import { callService, callWith } from "../calls.ts";
 import {
   DELIVERIES,
   FilterChips,
@@ -39,9 +37,16 @@ import {
   pageWanted,
 } from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Pickable, RepairLinks } from "../components/repairs.tsx";
-import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
+import {
+  callerOnPage,
+  callerWithinTenant,
+  callService,
+  callWith,
+  type DashboardContext,
+  type DashboardEnv,
+} from "../session.ts";
 import { viewFor } from "../view.tsx";
+import { Pickable, RepairLinks } from "./repair.tsx";
 
 const TAIL = `${DELIVERIES}/tail`;
 const PAGE_SIZE = 25;
@@ -53,36 +58,9 @@ const TAILED = ["tenant", "destination_id", "type"];
 
 export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   app.get(DELIVERIES, async (c) => {
-    const { tenant, principal } = c.get("visitor");
-    const mayNameTenant = principal.tenant === undefined;
-    const { cursor, follow, destination: name = "", after, ...given } = c.req.query();
-    const caller = callerOnPage(c);
-    const query = filtersIn({ ...given, tenant }, mayNameTenant);
-    const named =
-      name.trim() === "" ? undefined : await callService(c, getDestinationsNamed, { tenant, name, after });
-    const several = named?.kind === "ok" && !isOne(named.value) ? named.value : undefined;
-    if (named?.kind === "ok" && !several) query.set("destination_id", named.value.found[0]?.id ?? "");
-    // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
-    const isFromForm =
-      "destination" in c.req.query() || Object.values(given).some((value) => value.trim() === "");
-    const refusedName = named && named.kind !== "ok" ? named : undefined;
-    if (isFromForm && refusedName === undefined && several === undefined)
-      return c.redirect(logAt(query, { ...(follow !== undefined && { follow }) }), 302);
-    const wanted = pageWanted(query, PAGE_SIZE, cursor);
-    const log =
-      refusedName ??
-      (several && ok(NOTHING)) ??
-      (await callWith(c, deliveryQuery, wanted, (caller, input) =>
-        getDeliveryLog(caller, { ...input, withRange: true }),
-      ));
-    const [choices, types] = await Promise.all([
-      getDeliveryChoices(caller, { tenant, destination_id: query.get("destination_id") ?? undefined }),
-      getEventTypes(caller, { archived: false, after: undefined, limit: TYPES_OFFERED }),
-    ]);
-    const { entries, next, looked } = log.kind === "ok" ? log.value : NOTHING;
-    const refused = log.kind === "ok" ? undefined : log;
-    const isFollowed = follow !== undefined && cursor === undefined && refused === undefined;
-    const known = choices.kind === "ok" ? choices.value : NO_CHOICES;
+    const page = await readLogPage(c);
+    if (page instanceof Response) return page;
+    const { query, choices, types, refused, several, name, showTenant } = page;
     return showPage(
       c,
       { title: "Deliveries", place: "deliveries", refused },
@@ -92,27 +70,8 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
           lede="Deliveries to all destinations, the newest event first. Filtered by state, status code or reason, they are grouped by destination."
         />
         {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
-        <Filters
-          query={query}
-          choices={known}
-          types={types.kind === "ok" ? types.value.map((one) => one.name) : []}
-          showTenant={mayNameTenant}
-        />
-        {several ? (
-          <NamedList query={query} name={name} named={several} />
-        ) : (
-          <Log
-            query={query}
-            choices={known}
-            entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
-            isFirst={cursor === undefined}
-            next={next && encodeCursor(placesOf(next))}
-            looked={looked}
-            follow={isFollowed}
-            isRefused={refused !== undefined}
-            showTenant={mayNameTenant}
-          />
-        )}
+        <Filters query={query} choices={choices} types={types} showTenant={showTenant} />
+        {several ? <NamedList query={query} name={name} named={several} /> : <Log {...page} />}
       </>,
     );
   });
@@ -130,6 +89,52 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
   });
 }
+
+/** Reads the page that the address asks for, or redirects to the address with its filters alone. */
+async function readLogPage(c: DashboardContext) {
+  const { tenant, principal } = c.get("visitor");
+  const showTenant = principal.tenant === undefined;
+  const { cursor, follow, destination: name = "", after, ...given } = c.req.query();
+  const caller = callerOnPage(c);
+  const query = filtersIn({ ...given, tenant }, showTenant);
+  const named =
+    name.trim() === "" ? undefined : await callService(c, getDestinationsNamed, { tenant, name, after });
+  const several = named?.kind === "ok" && !isOne(named.value) ? named.value : undefined;
+  if (named?.kind === "ok" && !several) query.set("destination_id", named.value.found[0]?.id ?? "");
+  // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
+  const isFromForm =
+    "destination" in c.req.query() || Object.values(given).some((value) => value.trim() === "");
+  const refusedName = named && named.kind !== "ok" ? named : undefined;
+  if (isFromForm && refusedName === undefined && several === undefined)
+    return c.redirect(logAt(query, { ...(follow !== undefined && { follow }) }), 302);
+  const wanted = pageWanted(query, PAGE_SIZE, cursor);
+  const log =
+    refusedName ??
+    (several && ok(NOTHING)) ??
+    (await callWith(c, deliveryQuery, wanted, (caller, input) =>
+      getDeliveryLog(caller, { ...input, withRange: true }),
+    ));
+  const [choices, types] = await Promise.all([
+    getDeliveryChoices(caller, { tenant, destination_id: query.get("destination_id") ?? undefined }),
+    getEventTypes(caller, { archived: false, after: undefined, limit: TYPES_OFFERED }),
+  ]);
+  const { entries, next, looked } = log.kind === "ok" ? log.value : NOTHING;
+  const refused = log.kind === "ok" ? undefined : log;
+  const isFirst = cursor === undefined;
+  return {
+    ...{ query, name, several, refused, showTenant, isFirst },
+    choices: choices.kind === "ok" ? choices.value : NO_CHOICES,
+    types: types.kind === "ok" ? types.value.map((one) => one.name) : [],
+    entries: entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) })),
+    /** The cursor of the next page. */
+    next: next && encodeCursor(placesOf(next)),
+    /** The range that the page has looked through; undefined when it is full, or the last one. */
+    looked,
+    follow: follow !== undefined && isFirst && refused === undefined,
+  };
+}
+
+type LogProps = Exclude<Awaited<ReturnType<typeof readLogPage>>, Response>;
 
 /** Whether that is the destination that was meant. */
 function isOne({ count, next }: NamedDestinations): boolean {
@@ -149,21 +154,7 @@ async function rowOf(view: PageView, { found, event }: TailedDelivery, showTenan
 
 const NOTHING = { entries: [], next: undefined, looked: undefined };
 
-type LogProps = Readonly<{
-  query: URLSearchParams;
-  choices: DeliveryChoices;
-  entries: readonly LogEntry[];
-  isFirst: boolean;
-  /** The cursor of the next page. */
-  next: string | undefined;
-  /** The range that the page has looked through; undefined when it is full, or the last one. */
-  looked: LookedThrough | undefined;
-  follow: boolean;
-  isRefused: boolean;
-  showTenant: boolean;
-}>;
-
-const Log: FC<LogProps> = ({ query, choices, entries, isFirst, next, looked, follow, ...props }) => {
+const Log: FC<LogProps> = ({ query, choices, entries, isFirst, next, looked, follow, ...page }) => {
   const { now, mayCall } = usePage();
   // Rows that come in would move those that are selected.
   const mayPick = mayCall(repairDeliveries) && !follow && entries.length > 0;
@@ -173,10 +164,10 @@ const Log: FC<LogProps> = ({ query, choices, entries, isFirst, next, looked, fol
       {follow && <Tail query={query} />}
       {entries.length > 0 || follow ? (
         <Pickable query={query} isOn={mayPick}>
-          <LogTable entries={entries} showTenant={props.showTenant} mayPick={mayPick} />
+          <LogTable entries={entries} showTenant={page.showTenant} mayPick={mayPick} />
         </Pickable>
       ) : (
-        !props.isRefused && (
+        !page.refused && (
           <p class="empty">{next === undefined ? "No deliveries match." : "Nothing matches so far."}</p>
         )
       )}

@@ -19,16 +19,22 @@ import { isoTime } from "../../../time.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
 import { outcomeAt } from "../../ui/parts.tsx";
 import { saveDestination } from "../../ui/services.ts";
-import { callService, callWith } from "../calls.ts";
 import { actAndReturn, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
-import { callerOnPage, type DashboardEnv } from "../session.ts";
+import { callerOnPage, callService, callWith, type DashboardEnv } from "../session.ts";
 import { showDestination } from "./destination.tsx";
-import { showNewSecret } from "./new-destination.tsx";
+import { showNewSecret } from "./edit-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
 /** Calls, of a few thousand deliveries each, that one press of the button makes. */
 const CANCEL_CALLS = 5;
+
+/** What buttons of a replay do, and what is said of it then. */
+export const replayVerbs = [
+  ["pause", "replay-paused", pauseReplay],
+  ["resume", "replay-resumed", resumeReplay],
+  ["cancel", "replay-cancelled", cancelReplay],
+] as const;
 
 export function registerActions(app: Hono<DashboardEnv>): void {
   for (const [verb, outcome, act] of [
@@ -41,11 +47,7 @@ export function registerActions(app: Hono<DashboardEnv>): void {
       return actAndReturn(c, (caller) => act(caller, id), `/dashboard/destinations/${id}`, outcome);
     });
 
-  for (const [verb, outcome, act] of [
-    ["pause", "replay-paused", pauseReplay],
-    ["resume", "replay-resumed", resumeReplay],
-    ["cancel", "replay-cancelled", cancelReplay],
-  ] as const)
+  for (const [verb, outcome, act] of replayVerbs)
     app.post(`${DESTINATION}/replays/:replay/${verb}`, (c) => {
       const { id, replay } = c.req.param();
       return actAndReturn(c, (caller) => act(caller, replay), `/dashboard/destinations/${id}`, outcome);
@@ -82,8 +84,6 @@ export function registerActions(app: Hono<DashboardEnv>): void {
     return c.redirect(outcomeAt(back, outcome), 303);
   });
 }
-
-/** The page of a delivery's event. */
 function eventAt(delivery: string): string {
   const key = deliveryKey(delivery);
   return key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";

@@ -1,10 +1,10 @@
 /** The page of one destination: its status and the reason for it, its traffic, settings, replays and deliveries. */
 import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
+import type { Child, FC } from "hono/jsx";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { canCertify } from "../../../delivery/certification.ts";
 import { isPolled } from "../../../delivery/kinds/sending.ts";
+import { repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
@@ -12,10 +12,9 @@ import { startReplay } from "../../../features/replays/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import type { Replay } from "../../../store/replays.ts";
-import { BlockedKeys } from "../../ui/blocked-keys.tsx";
-import { Legend, TrafficChart } from "../../ui/charts.tsx";
-import { Consumers } from "../../ui/consumers.tsx";
-import { type DestinationParts, readParts } from "../../ui/destination-parts.ts";
+import { TrafficSection } from "../../ui/charts.tsx";
+import { DeliveryLog, type LogPage } from "../../ui/delivery-log.tsx";
+import { BlockedKeys, Consumers, type DestinationParts, readParts } from "../../ui/destination-parts.tsx";
 import {
   deliveriesIn,
   destinationHealthOf,
@@ -24,40 +23,34 @@ import {
   nameOf,
   shortUrl,
 } from "../../ui/destination-table.tsx";
-import { addressOf, atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
+import { PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { addressOf, atMost, countOf, decimalOf, durationOrNone } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import {
+  Banner,
   ButtonLink,
   Crumb,
-  Figure,
+  FigureList,
+  Fold,
   OutcomeNotice,
   Press,
   RefusedNotice,
   Section,
   Select,
-  WindowTabs,
   windowNamed,
 } from "../../ui/parts.tsx";
+import { isUnderWay, ReplayProgress } from "../../ui/replay-progress.tsx";
 import type { StatusText } from "../../ui/status-text.ts";
 import { TransformSummary } from "../../ui/transform-page.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
-import { DestinationLog } from "../components/destination-log.tsx";
-import {
-  LimitsForm,
-  RetryPolicySummary,
-  SecretRotation,
-  Sending,
-} from "../components/destination-settings.tsx";
+import { LimitsForm, RetryPolicySummary, Rotation, Sending } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { isUnderWay, ReplayProgress } from "../components/replay-progress.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { Pickable, RepairLinks } from "./repair.tsx";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
 }
-
-/** A form that was refused; what was typed stays in its fields. */
-type RefusedForm = Readonly<{ refused: Refused; typed?: Form }>;
 
 export async function showDestination(c: DashboardContext, id: string, form?: RefusedForm) {
   const services = c.get("services");
@@ -76,7 +69,7 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
 }
 
 type PageProps = DestinationParts &
-  Partial<RefusedForm> &
+  RefusedForm &
   Readonly<{
     health: Health;
     window: StatsWindow;
@@ -106,7 +99,13 @@ const DestinationPage: FC<PageProps> = (props) => {
       {mayRepair && <Actions path={path} row={row} isHeld={(figures?.view.heldUntil ?? 0) > now} />}
       <CurrentFigures health={health} />
       {mayRepair && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
-      <Traffic path={path} health={health} window={props.window} />
+      <TrafficSection
+        series={figures?.windows[props.window]?.series ?? []}
+        window={props.window}
+        at={(other) => addressOf(path, { window: other })}
+      >
+        <Blocked health={health} window={props.window} />
+      </TrafficSection>
       <div class="columns">
         <div class="column">
           <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} />
@@ -117,7 +116,7 @@ const DestinationPage: FC<PageProps> = (props) => {
           <TransformSummary row={row} path={path} faults={transformFaults} />
           <LimitsForm row={row} path={path} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
-          {mayCall(updateDestination) && <SecretRotation path={path} row={row} />}
+          {mayCall(updateDestination) && <Rotation path={path} row={row} />}
         </div>
       </div>
       {blocked && (
@@ -146,14 +145,19 @@ const Skip: FC<{ delivery: string }> = ({ delivery }) => (
 
 /** Screen readers announce a change of the state, but not the countdown, which would interrupt all the time. */
 const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, reason, hint } }) => (
-  <section class={`status tone-${tone}`} aria-label="Status">
-    <p>
-      <strong>{text}</strong>
-      {reason === undefined ? "." : `: ${reason}.`}
-    </p>
+  <Banner
+    label="Status"
+    tone={tone}
+    title={
+      <>
+        <strong>{text}</strong>
+        {reason === undefined ? "." : `: ${reason}.`}
+      </>
+    }
+  >
     {hint !== undefined && <p>{hint}</p>}
     <output class="hidden">{label}</output>
-  </section>
+  </Banner>
 );
 
 const Actions: FC<{ row: Destination; path: string; isHeld: boolean }> = ({ row, path, isHeld }) => (
@@ -174,71 +178,43 @@ const Actions: FC<{ row: Destination; path: string; isHeld: boolean }> = ({ row,
 
 /** Closed at first, so that it is not pressed by mistake. */
 const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
-  <details>
-    <summary>Cancel the backlog</summary>
-    <form class="stack" method="post" action={`${path}/cancel-waiting`}>
+  <Fold title="Cancel the backlog">
+    <PostForm action={`${path}/cancel-waiting`} submit="Cancel waiting deliveries" button="">
       <p class="hint">
         {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. Cancelling them ends them without further attempts. Deliveries in flight or retrying are not affected.`}
       </p>
-      <div class="actions">
-        <button type="submit">Cancel waiting deliveries</button>
-      </div>
-    </form>
-  </details>
+    </PostForm>
+  </Fold>
 );
 
 const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
   <section aria-label="Current figures">
-    <dl class="figures">
-      <Figure
-        name="In flight"
-        value={countOf(figures?.view.inFlight ?? 0)}
-        unit={`of ${limitsOf(row).max_concurrency}`}
-      />
-      <Figure name="Allowed at once" value={countOf(figures?.view.window ?? 0)} />
-      <Figure name="Waiting" value={atMost(depth.waiting, COUNTED)} href={deliveriesIn("waiting", row.id)} />
-      <Figure name="Retrying" value={countOf(depth.retrying)} href={deliveriesIn("retrying", row.id)} />
-      <Figure
-        name="Dead"
-        value={atMost(depth.dead, COUNTED)}
-        tone={depth.dead > 0 ? "bad" : undefined}
-        href={deliveriesIn("dead", row.id)}
-      />
-      <Figure
-        name="Retry ratio"
-        value={decimalOf(rates.retryRatio)}
-        tone={figures?.view.traffic.storm ? "bad" : undefined}
-      />
-      <Figure name="p95 latency" value={durationOrNone(rates.latencyP95Ms)} />
-    </dl>
+    <FigureList
+      of={[
+        ["In flight", countOf(figures?.view.inFlight ?? 0), { unit: `of ${limitsOf(row).max_concurrency}` }],
+        ["Allowed at once", countOf(figures?.view.window ?? 0)],
+        ["Waiting", atMost(depth.waiting, COUNTED), { href: deliveriesIn("waiting", row.id) }],
+        ["Retrying", countOf(depth.retrying), { href: deliveriesIn("retrying", row.id) }],
+        ["Dead", atMost(depth.dead, COUNTED), { isBad: depth.dead > 0, href: deliveriesIn("dead", row.id) }],
+        ["Retry ratio", decimalOf(rates.retryRatio), { isBad: figures?.view.traffic.storm }],
+        ["p95 latency", durationOrNone(rates.latencyP95Ms)],
+      ]}
+    />
   </section>
 );
 
-type TrafficProps = Readonly<{ path: string; health: Health; window: StatsWindow }>;
-
-/** Attempts over time, and below them when the destination was blocked. */
-const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window }) => {
+/** When the destination was blocked, below its attempts. */
+const Blocked: FC<Pick<PageProps, "health" | "window">> = ({ health: { row, figures }, window }) => {
   const { now } = usePage();
   const series = figures?.windows[window]?.series ?? [];
   const since = series[0]?.at ?? now;
-  const aside = (
-    <>
-      <Legend good="succeeded" bad="failed" />
-      <WindowTabs at={(other) => addressOf(path, { window: other })} current={window} />
-    </>
-  );
-  return (
-    <Section id="traffic" title="Attempts" aside={aside}>
-      <TrafficChart series={series} window={window} />
-      {figures && series.length > 0 && (
-        <CircuitTimeline
-          interruptions={interruptionsOf({ history: figures.view.history, row }, since, now)}
-          since={since}
-          until={since + series.length * spans[window].stepMs}
-        />
-      )}
-    </Section>
-  );
+  return figures && series.length > 0 ? (
+    <CircuitTimeline
+      interruptions={interruptionsOf({ history: figures.view.history, row }, since, now)}
+      since={since}
+      until={since + series.length * spans[window].stepMs}
+    />
+  ) : null;
 };
 
 type DeadLettersProps = Readonly<{
@@ -291,10 +267,14 @@ const ReplayFields: FC = () => (
 
 /** Closed at first: it is needed once, after a destination was created or its filter was widened. */
 const SendMissing: FC<{ path: string }> = ({ path }) => (
-  <details>
-    <summary>Send events it never received</summary>
-    <form class="stack" method="post" action={`${path}/replay`}>
-      <input type="hidden" name="include" value="missing" />
+  <Fold title="Send events it never received">
+    <PostForm
+      action={`${path}/replay`}
+      hidden={{ include: "missing" }}
+      submit="Send missing events"
+      button=""
+      hint="Events that already have a delivery to this destination are skipped."
+    >
       <div class="fields">
         <ReplayFields />
         <Select
@@ -306,22 +286,51 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
           ]}
         />
       </div>
-      <div class="actions">
-        <button type="submit">Send missing events</button>
-        <span class="hint">Events that already have a delivery to this destination are skipped.</span>
-      </div>
-    </form>
-  </details>
+    </PostForm>
+  </Fold>
 );
 
 const NewReplay: FC<{ path: string }> = ({ path }) => (
-  <form class="stack" method="post" action={`${path}/replay`}>
+  <PostForm
+    action={`${path}/replay`}
+    submit="Replay dead letters"
+    button=""
+    hint="The replay slows down when the receiver does."
+  >
     <div class="fields">
       <ReplayFields />
     </div>
-    <div class="actions">
-      <button type="submit">Replay dead letters</button>
-      <span class="hint">The replay slows down when the receiver does.</span>
-    </div>
-  </form>
+  </PostForm>
 );
+
+type LogProps = Readonly<{
+  path: string;
+  id: string;
+  page: LogPage;
+}>;
+
+/** The deliveries of the destination; those that are selected can be repaired. */
+const DestinationLog: FC<LogProps> = ({ path, id, page }) => {
+  const { state, entries } = page;
+  const query = new URLSearchParams({ ...(state !== "all" && { state }), destination_id: id });
+  const mayPick = usePage().mayCall(repairDeliveries) && entries.length > 0;
+  const form = (table: Child) => (
+    <Pickable query={query} isOn={mayPick}>
+      {table}
+    </Pickable>
+  );
+  return (
+    <DeliveryLog path={path} page={page} empty={emptyTexts[state]} mayPick={mayPick} form={form}>
+      {mayPick && <RepairLinks query={query} />}
+    </DeliveryLog>
+  );
+};
+
+const emptyTexts: Readonly<Record<LogPage["state"], string>> = {
+  all: "No attempts yet. The next event of a type that this destination takes appears here: post one, or send a test event to see whether the receiver answers.",
+  queued: "No deliveries are queued for their first attempt.",
+  waiting: "No deliveries are waiting.",
+  retrying: "No deliveries are retrying.",
+  delivered: "No deliveries are delivered.",
+  dead: "No deliveries are dead.",
+};

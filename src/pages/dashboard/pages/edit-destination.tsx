@@ -1,43 +1,152 @@
 /**
- * Changes a destination, and deletes it. Only what differs from the stored destination is sent to the API, so a form that
- * is saved as it is changes nothing, and secrets that are not shown stay.
+ * Creates a destination, and shows a new signing secret the only time that it can be shown; changes a destination, and deletes
+ * it. A form sends only what differs from the stored destination, so one that is saved as it is changes
+ * nothing, and secrets that are not shown stay.
  */
 
 import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
+import { OPERATOR } from "../../../core/principal.ts";
 import type { FieldError, Refused } from "../../../core/result.ts";
 import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
-import { destinationDraft, destinationView } from "../../../features/destinations/schema.ts";
 import {
+  destinationDraft,
+  destinationView,
+  type ShownSecret,
+} from "../../../features/destinations/schema.ts";
+import {
+  createDestination,
   getDestination,
   removeDestination,
   updateDestination,
 } from "../../../features/destinations/service.ts";
+import { readCreation } from "../../../features/destinations/validate.ts";
+import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, ownBurstOf } from "../../../store/destination.ts";
+import { listTypeNames } from "../../../store/event-types.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { FormNotice, formState } from "../../ui/fields.tsx";
+import { ActionButtons, formState, PostForm } from "../../ui/fields.tsx";
+import { FilterPreview } from "../../ui/filter-preview.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
-import { type Form, plural, textIn } from "../../ui/format.ts";
-import { Ago, ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
-import { saveDestination, unreadable } from "../../ui/services.ts";
+import { type Form, textIn } from "../../ui/format.ts";
+import { ButtonLink, Confirmation, outcomeAt, Top } from "../../ui/parts.tsx";
+import { SecretPage } from "../../ui/secret-page.tsx";
+import { attemptRead, saveDestination, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
-import { callService, callWith } from "../calls.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { changesIn, destinationSettingsIn, errorsIn, inputFieldsOf } from "../destination-input.ts";
+import {
+  changesIn,
+  destinationSettingsIn,
+  errorsIn,
+  inputFieldsOf,
+  newDestinationIn,
+} from "../destination-input.ts";
 import {
   callerOnPage,
   callerWithinTenant,
+  callService,
+  callWith,
   type DashboardContext,
   type DashboardEnv,
   mayCall,
+  mayNameTenant,
 } from "../session.ts";
-import { formOptions } from "./new-destination.tsx";
 
+const NEW = "/dashboard/destinations/new";
 const EDIT = "/dashboard/destinations/:id/edit";
 const DELETE = "/dashboard/destinations/:id/delete";
+
+export function registerNewDestination(app: Hono<DashboardEnv>): void {
+  app.get(NEW, (c) => (mayCall(c, createDestination) ? showNewForm(c, {}) : showReadOnly(c)));
+
+  app.post(NEW, async (c) => {
+    const form = await c.req.parseBody();
+    const { input, errors } = newDestinationIn(form);
+    if (errors.length > 0) return showNewForm(c, form, unreadable(errors));
+    const caller = callerOnPage(c);
+    const [key, requestUrl] = [textIn(form, "form"), c.req.url];
+    const read = readCreation(caller.services, input, requestUrl);
+    const created = await attemptRead(caller, read, (destination) =>
+      createDestination(caller, { destination, key, requestUrl }),
+    );
+    if (created.kind === "ok") return showNewSecret(c, created.value, "Destination created");
+    const { existing } = created;
+    return existing === undefined
+      ? showNewForm(c, form, created)
+      : c.redirect(outcomeAt(`/dashboard/destinations/${existing}`, "created-before"), 303);
+  });
+}
+
+/** Event types that the form suggests; the others can be typed. */
+const MOST_SUGGESTED = 100;
+
+/** Facts that the form of a destination depends on besides the destination. */
+async function formOptions(c: DashboardContext, tenant: string | undefined) {
+  const { db, config } = c.get("services");
+  return {
+    allowsHttp: config.allowPrivateDestinations,
+    types: await listTypeNames(db, MOST_SUGGESTED),
+    mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
+  };
+}
+
+async function showNewForm(c: DashboardContext, typed: Form, refused?: Refused) {
+  const {
+    tenant: chosen,
+    principal: { tenant },
+  } = c.get("visitor");
+  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: mayNameTenant(c) };
+  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
+  const form = {
+    ...formState(values, destinationLabels, refused),
+    errors: errorsIn(values, refused?.errors ?? []),
+  };
+  return showPage(
+    c,
+    { title: "New destination", refused },
+    <Top of="narrow" crumb={["/dashboard", "Overview"]} title="New destination">
+      <PostForm
+        form={form}
+        action={NEW}
+        noValidate
+        hidden={{ form: textIn(typed, "form") ?? newTokenId() }}
+        submit="Create destination"
+      >
+        <DestinationFields form={form} options={options} />
+      </PostForm>
+    </Top>,
+  );
+}
+
+const secretTexts = {
+  keyLede:
+    "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.",
+  label: "The signing secret",
+  publicKey: "The public key",
+};
+
+const ledes = {
+  "Destination created":
+    "Your receiver verifies signatures with this secret. Copy it now: it is not shown again.",
+  "Secret rotated":
+    "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
+} as const;
+
+export function showNewSecret(
+  c: DashboardContext,
+  { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
+  title: keyof typeof ledes,
+) {
+  return showPage(
+    c,
+    { title: "Signing secret" },
+    <SecretPage shown={shown} texts={{ ...secretTexts, title, lede: ledes[title] }}>
+      <ButtonLink href={`/dashboard/destinations/${id}`}>Go to the destination</ButtonLink>
+    </SecretPage>,
+  );
+}
 
 export function registerEditDestination(app: Hono<DashboardEnv>): void {
   app.get(EDIT, (c) => withDestination(c, (row) => showForm(c, row, {})));
@@ -116,6 +225,15 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
     errors: errorsIn(values, refused?.errors ?? []),
   };
   const path = `/dashboard/destinations/${row.id}`;
+  const tried = (
+    <>
+      <div class="actions">
+        <ActionButtons of={[["preview", "Try it on the last events"]]} />
+        <span class="hint">Saves nothing.</span>
+      </div>
+      {preview && <FilterPreview preview={preview} />}
+    </>
+  );
   const options = {
     ...(await formOptions(c, row.tenant)),
     isNew: false,
@@ -125,22 +243,23 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
   return showPage(
     c,
     { title: `Edit ${nameOf(row)}`, refused },
-    <section class="narrow">
-      <Crumb href={path}>{nameOf(row)}</Crumb>
-      <h1>Edit destination</h1>
-      <form class="stack" method="post" action={`${path}/edit`} noValidate>
-        <input type="hidden" name="read_at" value={isoTime(row.updatedAt)} autocomplete="off" />
-        <FormNotice form={form} />
-        <DestinationFields form={form} options={options} preview={<PreviewPart preview={preview} />} />
-        <div class="actions">
-          <Submit>Save changes</Submit>
-          <ButtonLink href={path}>Cancel</ButtonLink>
+    <Top of="narrow" crumb={[path, nameOf(row)]} title="Edit destination">
+      <PostForm
+        form={form}
+        action={`${path}/edit`}
+        noValidate
+        hidden={{ read_at: isoTime(row.updatedAt) }}
+        submit="Save changes"
+        cancel={path}
+        aside={
           <a class="danger" href={`${path}/delete`}>
             Delete the destination
           </a>
-        </div>
-      </form>
-    </section>,
+        }
+      >
+        <DestinationFields form={form} options={options} preview={tried} />
+      </PostForm>
+    </Top>,
   );
 }
 
@@ -156,55 +275,6 @@ async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   );
   if (previewed.kind !== "ok") return showForm(c, row, { typed, refused: previewed });
   return showForm(c, row, { typed, preview: previewed.value });
-}
-
-const PreviewPart: FC<{ preview: DestinationPreview | undefined }> = ({ preview }) => (
-  <>
-    <div class="actions">
-      <button type="submit" name="action" value="preview">
-        Try it on the last events
-      </button>
-      <span class="hint">Saves nothing.</span>
-    </div>
-    {preview && (
-      <output class="stack">
-        <p>{previewText(preview)}</p>
-        {preview.events.length > 0 && (
-          <ul class="log">
-            {preview.events.map((event) => (
-              <li>
-                <Ago at={event.timestamp} />
-                <span class="break">
-                  <a href={`/dashboard/events/${event.event_id}`}>{event.type}</a>
-                  <span class="soft">{` ${takenText(event)}`}</span>
-                </span>
-              </li>
-            ))}
-          </ul>
-        )}
-      </output>
-    )}
-  </>
-);
-
-function previewText({ events, taken }: DestinationPreview): string {
-  if (events.length === 0) return "No events to try it on: the tenant has posted none recently.";
-  return `Takes ${taken} of the last ${plural(events.length, "event")}.`;
-}
-
-const refusalTexts: Readonly<Record<string, string>> = {
-  type: "its type is none of the event types",
-  channel: "it has none of the channels",
-  filter: "the filter does not hold",
-  body: "it is not JSON, and the destination takes only JSON",
-  corrupt: "what is stored of it is damaged",
-  created_later: "the destination did not exist yet",
-};
-
-function takenText({ taken, reason }: DestinationPreview["events"][number]): string {
-  const why = reason === null ? "" : (refusalTexts[reason] ?? reason.replaceAll("_", " "));
-  if (!taken) return `not taken: ${why}`;
-  return why === "" ? "taken" : `would be taken; ${why}`;
 }
 
 function showDeletion(c: DashboardContext, row: Destination) {

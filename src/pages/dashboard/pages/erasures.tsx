@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, Crumb, Figure, LineTable, Pager, StateCell, Top } from "../../ui/parts.tsx";
+import { Ago, Banner, FigureList, LineTable, Pager, RowName, Top } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -26,25 +26,20 @@ export function registerErasurePages(app: Hono<DashboardEnv>): void {
         lede="Permanently erased contents: of single events, of a range of time, or of deleted tenants."
       >
         <LineTable
-          columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}
+          rows={erasures.map(erasureView)}
+          columns={[
+            [
+              "Erasure",
+              "main",
+              (one) => <RowName name={one.tenant} href={`${ERASURES}/${one.id}`} sub={subjectOf(one)} />,
+              (one) => `${one.tenant}: ${subjectOf(one)}`,
+            ],
+            ["State", "", ({ state }) => ({ tone: tones[state], label: states[state] })],
+            ["Events", "num", ({ events }) => countOf(events)],
+            ["Started", "num wide", ({ created_at }) => <Ago at={created_at} />],
+          ]}
           empty={isFirst ? "Nothing has been erased yet." : "No more erasures."}
-        >
-          {erasures.map(erasureView).map((erasure) => (
-            <tr>
-              <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
-                <a class="name" href={`${ERASURES}/${erasure.id}`}>
-                  {erasure.tenant}
-                </a>
-                <span class="sub">{subjectOf(erasure)}</span>
-              </ClippedCell>
-              <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
-              <td class="num">{countOf(erasure.events)}</td>
-              <td class="num wide">
-                <Ago at={erasure.created_at} />
-              </td>
-            </tr>
-          ))}
-        </LineTable>
+        />
         <Pager path={ERASURES} next={next !== undefined && { before: String(next) }} isFirst={isFirst} />
       </Top>,
     );
@@ -69,8 +64,6 @@ function positionIn(text: string | undefined): number | undefined {
 
 const tones = { running: "busy", completed: "good", incomplete: "bad" } as const;
 const states = { running: "Running", completed: "Completed", incomplete: "Incomplete" } as const;
-
-/** The subject of an erasure. */
 function subjectOf({ event_id: event, everything, since, until }: ErasureView): string {
   if (event !== null) return `the event ${event}`;
   if (everything) return "all events up to then";
@@ -79,19 +72,18 @@ function subjectOf({ event_id: event, everything, since, until }: ErasureView): 
 
 const Receipt: FC<{ erasure: ErasureView }> = ({ erasure }) => (
   <>
-    <section>
-      <Crumb href={ERASURES}>Erasures</Crumb>
-      <h1>{`Erasure of ${erasure.tenant}`}</h1>
-      <p class="lede">
-        <code>{erasure.id}</code>
-        {`: ${subjectOf(erasure)}, started `}
-        <Ago at={erasure.created_at} />
-      </p>
-    </section>
-    <section class={`status tone-${tones[erasure.state]}`} aria-label="State">
-      <p>
-        <strong>{states[erasure.state]}</strong>
-      </p>
+    <Top
+      crumb={[ERASURES, "Erasures"]}
+      title={`Erasure of ${erasure.tenant}`}
+      lede={
+        <>
+          <code>{erasure.id}</code>
+          {`: ${subjectOf(erasure)}, started `}
+          <Ago at={erasure.created_at} />
+        </>
+      }
+    />
+    <Banner label="State" tone={tones[erasure.state]} title={<strong>{states[erasure.state]}</strong>}>
       <p>
         {erasure.ended_at === null
           ? "All events are processed twice, 15 minutes apart. The second pass erases what was being sent during the first."
@@ -102,13 +94,15 @@ const Receipt: FC<{ erasure: ErasureView }> = ({ erasure }) => (
           {`These bundles could not be read and may still have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Repair or remove them, then start another erasure.`}
         </p>
       )}
-    </section>
+    </Banner>
     <section aria-label="What has been erased">
-      <dl class="figures">
-        <Figure name="Events erased" value={countOf(erasure.events)} />
-        <Figure name="Their deliveries" value={countOf(erasure.deliveries)} />
-        <Figure name="Deliveries cancelled" value={countOf(erasure.cancelled)} />
-      </dl>
+      <FigureList
+        of={[
+          ["Events erased", countOf(erasure.events)],
+          ["Their deliveries", countOf(erasure.deliveries)],
+          ["Deliveries cancelled", countOf(erasure.cancelled)],
+        ]}
+      />
     </section>
   </>
 );

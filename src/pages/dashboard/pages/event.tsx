@@ -1,16 +1,16 @@
 /** The page of one event: what was posted, and its delivery to each destination. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
 import { eventId } from "../../../ids.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
+import { EventBody } from "../../ui/event-body.tsx";
 import { EventLabels } from "../../ui/event-labels.tsx";
-import { indented, plural } from "../../ui/format.ts";
-import { Ago, Copyable, Crumb, OutcomeNotice, Section } from "../../ui/parts.tsx";
+import { plural } from "../../ui/format.ts";
+import { Ago, Copyable, Crumb, Fold, OutcomeNotice, Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -42,7 +42,7 @@ export function registerEventPage(app: Hono<DashboardEnv>): void {
           title="Body"
           aside={event.body && <span class="soft small">{describe(event.body, event.contentType)}</span>}
         >
-          <Body body={event.body} isErased={event.isErased} />
+          <EventBody event={event} />
         </Section>
         {commands.size > 0 && <Commands deliveries={deliveries} commands={commands} />}
       </>,
@@ -78,10 +78,9 @@ const Commands: FC<Pick<EventInFull, "deliveries" | "commands">> = ({ deliveries
       const command = destination && commands.get(destination.id);
       return (
         command && (
-          <details>
-            <summary>{`To ${placeOf(destination)}`}</summary>
+          <Fold title={`To ${placeOf(destination)}`}>
             <Copyable id={`curl-${destination.id}`} label="The request as a command" text={command} />
-          </details>
+          </Fold>
         )
       );
     })}
@@ -91,14 +90,3 @@ const Commands: FC<Pick<EventInFull, "deliveries" | "commands">> = ({ deliveries
 function describe(body: Uint8Array, contentType: string | undefined): string {
   return `${contentType ? `${contentType}, ` : ""}${plural(body.byteLength, "byte")}, the same on every attempt; JSON is indented here`;
 }
-
-const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) => {
-  if (isErased) return <p>The content has been erased: it cannot be shown or sent again.</p>;
-  if (!body) return <p>The stored bytes are damaged: they cannot be sent.</p>;
-  const text = readable(textOf(body));
-  return text === undefined ? (
-    <Copyable id="sent-body" label="The request body in base64" text={body.toBase64()} />
-  ) : (
-    <Copyable id="sent-body" label="The request body" text={indented(text)} />
-  );
-};

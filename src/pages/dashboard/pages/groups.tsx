@@ -1,27 +1,50 @@
-/** Groups of destinations that share a receiver, with their state. For operators of the whole deployment. */
+/** Groups of destinations that share a receiver, with their state and their limits. For operators of the whole deployment. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { GroupStateJson } from "../../../features/groups/schema.ts";
-import { getGroupsWithState, restartGroup } from "../../../features/groups/service.ts";
-import { addressOf } from "../../ui/format.ts";
+import { defaultGroupLimits, groupLimitShape } from "../../../core/group/limits.ts";
+import type { Refused } from "../../../core/result.ts";
+import { type GroupStateJson, groupInput } from "../../../features/groups/schema.ts";
+import {
+  deleteGroup,
+  getGroup,
+  getGroupsWithState,
+  replaceGroup,
+  restartGroup,
+} from "../../../features/groups/service.ts";
+import { formState, Input, PostForm } from "../../ui/fields.tsx";
+import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
+import { addressOf, type Form, numberIn, textIn } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { OutcomeNotice, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
-import { pageOfRows } from "../../ui/services.ts";
-import { actAndReturn, showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv } from "../session.ts";
-import { GROUP_LIMITS, mayLimitGroups } from "./group-limits.tsx";
+import { Card, OutcomeNotice, outcomeAt, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
+import { pageAfter } from "../../ui/services.ts";
+import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
+import { actAndReturn, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { limitsIn } from "../destination-input.ts";
+import { callerOnPage, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 const PATH = "/dashboard/groups";
+const LIMITS = `${PATH}/limits`;
 /** The state of each is a call. */
 const PAGE_SIZE = 20;
 
+/** Groups belong to the deployment: a session of one tenant does not see them. */
+function mayLimitGroups(c: DashboardContext): boolean {
+  return mayCall(c, replaceGroup) && c.get("visitor").principal.tenant === undefined;
+}
+
 export function registerGroupPages(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    const after = c.req.query("after");
-    const listed = await getGroupsWithState(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getGroupsWithState(callerOnPage(c), page),
+      ({ name }) => name,
+    );
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
-    const isFirst = after === undefined;
+    const { rows, ...pager } = listed.value;
+    const empty = pager.isFirst
+      ? "None yet. A group appears here once a destination names it, or once it has limits of its own."
+      : "No more groups.";
     return showPage(
       c,
       { title: "Groups", place: "groups", live: true },
@@ -32,23 +55,17 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
         >
           {mayLimitGroups(c) && (
             <p>
-              <a href={GROUP_LIMITS}>Set the limits of a group</a>
+              <a href={LIMITS}>Set the limits of a group</a>
             </p>
           )}
         </Top>
         <OutcomeNotice name={c.req.query("done")} />
         <section aria-label="Groups">
-          {rows.length === 0 && (
-            <p class="empty">
-              {isFirst
-                ? "None yet. A group appears here once a destination names it, or once it has limits of its own."
-                : "No more groups."}
-            </p>
-          )}
+          {rows.length === 0 && <p class="empty">{empty}</p>}
           {rows.map((group, i) => (
-            <GroupPanel group={group} place={i} mayLimit={mayLimitGroups(c)} />
+            <GroupCard group={group} place={i} mayLimit={mayLimitGroups(c)} />
           ))}
-          <Pager path={PATH} next={next && { after: next.name }} isFirst={isFirst} />
+          <Pager path={PATH} {...pager} />
         </section>
       </>,
     );
@@ -57,18 +74,41 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
   app.post(`${PATH}/:name/reset`, (c) =>
     actAndReturn(c, (caller) => restartGroup(caller, c.req.param("name")), PATH, "group-reset"),
   );
+
+  app.get(LIMITS, async (c) => {
+    if (!mayLimitGroups(c)) return showReadOnly(c);
+    const name = c.req.query("name");
+    if (name === undefined) return showForm(c, {});
+    const found = await getGroup(callerOnPage(c), name);
+    if (found.kind !== "ok") return showRefusal(c, found, PATH);
+    const { breaker, created_at, ...limits } = found.value;
+    // Defaults stay empty, so that a saved form does not fix them.
+    return showForm(c, created_at === null ? { name } : { ...breaker, ...limits });
+  });
+
+  app.post(LIMITS, async (c) => {
+    if (!mayLimitGroups(c)) return showReadOnly(c);
+    const typed: Form = await c.req.parseBody();
+    const name = textIn(typed, "name") ?? "";
+    if (typed.action === "remove")
+      return actAndReturn(c, (caller) => deleteGroup(caller, name), PATH, "group-limits");
+    const given = Object.fromEntries(names.map((limit) => [limit, numberIn(typed, limit)]));
+    const input = { ...given, breaker: limitsIn(typed).breaker };
+    const set = await callWith(c, groupInput, input, (caller, fields) =>
+      replaceGroup(caller, { name, fields }),
+    );
+    if (set.kind === "ok") return c.redirect(outcomeAt(PATH, "group-limits"), 303);
+    return showForm(c, typed, set);
+  });
 }
 
-type PanelProps = Readonly<{ group: GroupStateJson; place: number; mayLimit: boolean }>;
+type CardProps = Readonly<{ group: GroupStateJson; place: number; mayLimit: boolean }>;
 
-/** @param place makes ids, which a name might not be fit for */
-const GroupPanel: FC<PanelProps> = ({ group: { name, state, ...limits }, place, mayLimit }) => (
-  <article class="delivery" aria-labelledby={`group-${place}`}>
-    <div class="head">
-      <h2 id={`group-${place}`}>{name}</h2>
-      <GroupLabel state={state} />
-    </div>
-    <div class="stack">
+/** @param props `place` makes ids, which a name might not be fit for */
+const GroupCard: FC<CardProps> = ({ group: { name, state, ...limits }, place, mayLimit }) => {
+  const isBlocked = state !== null && (state.circuit !== "closed" || state.held_until !== null);
+  return (
+    <Card id={`group-${place}`} title={name} aside={<GroupLabel state={state} />}>
       <p>
         {state === null
           ? "Its state cannot be read at the moment."
@@ -79,24 +119,21 @@ const GroupPanel: FC<PanelProps> = ({ group: { name, state, ...limits }, place, 
       </p>
       {mayLimit && (
         <p>
-          <a href={addressOf(GROUP_LIMITS, { name })} aria-label={`Change the limits of ${name}`}>
+          <a href={addressOf(LIMITS, { name })} aria-label={`Change the limits of ${name}`}>
             Change limits
           </a>
         </p>
       )}
-      {state !== null && (state.circuit !== "closed" || state.held_until !== null) && <Reset name={name} />}
-    </div>
-  </article>
-);
-
-const Reset: FC<{ name: string }> = ({ name }) =>
-  usePage().mayCall(restartGroup) ? (
-    <Press
-      action={`${PATH}/${encodeURIComponent(name)}/reset`}
-      label="Try again now"
-      title={`Try ${name} again now`}
-    />
-  ) : null;
+      {isBlocked && usePage().mayCall(restartGroup) && (
+        <Press
+          action={`${PATH}/${encodeURIComponent(name)}/reset`}
+          label="Try again now"
+          title={`Try ${name} again now`}
+        />
+      )}
+    </Card>
+  );
+};
 
 const GroupLabel: FC<{ state: GroupStateJson["state"] }> = ({ state }) => {
   if (state === null) return <StateLabel tone="quiet">Unknown</StateLabel>;
@@ -107,3 +144,52 @@ const GroupLabel: FC<{ state: GroupStateJson["state"] }> = ({ state }) => {
   if (state.circuit === "half_open") return <StateLabel tone="busy">Probing</StateLabel>;
   return <StateLabel tone="good">Open for traffic</StateLabel>;
 };
+
+const labels: FormFields = { ...destinationLabels, name: ["name", "Group", { required: true }] };
+const names = Object.keys(groupLimitShape.fields) as readonly (keyof typeof defaultGroupLimits)[];
+
+function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
+  const form = formState(typed, labels, refused);
+  return showPage(
+    c,
+    { title: "Limits of a group", place: "groups", refused },
+    <>
+      <Top
+        crumb={[PATH, "Groups"]}
+        title="Limits of a group"
+        lede="All members together get no more than this. An empty field means the default."
+      />
+      <PostForm
+        form={form}
+        action={LIMITS}
+        submit="Save limits"
+        button=""
+        aside={
+          typed.updated_at !== undefined && (
+            <button type="submit" name="action" value="remove" formnovalidate>
+              Remove limits
+            </button>
+          )
+        }
+      >
+        <div class="fields">
+          <Input
+            form={form}
+            name="name"
+            hint="A name that destinations have, or host: and a host, such as host:hooks.example.com."
+          />
+          <NumberFields
+            form={form}
+            names={names}
+            current={defaultGroupLimits}
+            ranges={groupLimitShape.fields}
+          />
+        </div>
+        <fieldset class="fields">
+          <legend>Circuit breaker</legend>
+          <BreakerFields form={form} />
+        </fieldset>
+      </PostForm>
+    </>,
+  );
+}

@@ -1,32 +1,30 @@
 /** API keys: lists them, creates one, which is shown once, and revokes one. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
 import { scopes } from "../../../core/scopes.ts";
 import { type KeyView, keyCursor, newKeySchema } from "../../../features/keys/schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "../../../features/keys/service.ts";
 import { pageFrom } from "../../../features/parameters.ts";
-import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
-import { keyFields } from "../../ui/form-fields.ts";
-import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
+import { type FormState, formState, Input, Inputs, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { given, keyFields, readInputs } from "../../ui/form-fields.ts";
+import { type Form, momentOf } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import {
   Ago,
   ButtonLink,
-  ClippedCell,
   Confirmation,
-  Copyable,
   Crumb,
   LineTable,
   OutcomeNotice,
   Pager,
   Section,
-  Submit,
 } from "../../ui/parts.tsx";
-import { callService, callWith } from "../calls.ts";
+import { ShownOnce } from "../../ui/secret-page.tsx";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import {
   callerOnPage,
+  callService,
+  callWith,
   type DashboardContext,
   type DashboardEnv,
   mayCall,
@@ -61,28 +59,25 @@ export function registerKeyPages(app: Hono<DashboardEnv>): void {
 
 /** A new key as the API takes it: what is empty is left out. */
 export function keyIn(form: Form) {
-  const given = {
-    name: textIn(form, "name"),
-    scopes: scopes.filter((scope) => form[inputOf(scope)] === "on"),
-    tenant: textIn(form, "tenant"),
-    destination_id: textIn(form, "destination_id"),
-    expires_at: utcIn(form, "expires_at"),
-    ...(form.confirm === "on" && { confirm: "dashboard" }),
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const { scopes: _, confirm, ...input } = readInputs(form, keyFields).input;
+  return given(
+    Object.entries({
+      ...input,
+      scopes: scopes.filter((scope) => form[inputOf(scope)] === "on"),
+      confirm: confirm ? "dashboard" : null,
+    }),
+  );
 }
 
 function inputOf(scope: string): string {
   return `scope_${scope.replace(":", "_")}`;
 }
 
-type Typed = Readonly<{ typed: Form; refused: Refused }>;
-
-async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
+async function showKeys(c: DashboardContext, { typed, refused }: RefusedForm = {}) {
   if (!mayCall(c, getKeys)) return showReadOnly(c);
   const { tenant, principal } = c.get("visitor");
-  const given = c.req.query("cursor");
-  const after = keyCursor.safeParse(given);
+  const cursor = c.req.query("cursor");
+  const after = keyCursor.safeParse(cursor);
   const destination = c.req.query("destination");
   const page = { tenant, destination, after: after.data, limit: PAGE_SIZE + 1 };
   const listed = await callService(c, getKeys, page);
@@ -108,13 +103,13 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
         <KeyTable
           keys={keys}
           own={principal.key}
-          empty={given === undefined ? "No keys yet. Create the first one below." : "No more keys."}
+          empty={cursor === undefined ? "No keys yet. Create the first one below." : "No more keys."}
         />
         <Pager
           path={PATH}
           query={{ destination }}
           next={next !== null && { cursor: next }}
-          isFirst={given === undefined}
+          isFirst={cursor === undefined}
         >
           {destination !== undefined && <a href={PATH}>All keys</a>}
         </Pager>
@@ -127,37 +122,21 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
 }
 
 const KeyForm: FC<{ form: FormState; asksTenant: boolean }> = ({ form, asksTenant }) => (
-  <form class="stack" method="post" action={PATH}>
-    <FormNotice form={form} />
+  <PostForm form={form} action={PATH} submit="Create key" hint="The key is shown once.">
     <div class="fields">
-      <TextField form={form} name="name" maxlength={100} placeholder="checkout service" />
-      {asksTenant && (
-        <TextField form={form} name="tenant" placeholder="acme" hint="Empty means all tenants." />
-      )}
-      <TextField
+      <Inputs
         form={form}
-        name="destination_id"
-        hint="Polls this destination alone; the scope is poll then."
+        names={["name", ...(asksTenant ? ["tenant"] : []), "destination_id", "expires_at"]}
       />
-      <TextField form={form} name="expires_at" type="datetime-local" hint="Empty means never." />
     </div>
     <fieldset class="fields">
       <legend>Scopes</legend>
       {scopes.map((scope) => (
-        <CheckField form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
+        <Input kind="check" form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
       ))}
     </fieldset>
-    <CheckField
-      form={form}
-      name="confirm"
-      label="For an agent whose changes a person approves"
-      hint="What it changes waits under Approvals."
-    />
-    <div class="actions">
-      <Submit>Create key</Submit>
-      <span class="hint">The key is shown once.</span>
-    </div>
-  </form>
+    <Input form={form} name="confirm" />
+  </PostForm>
 );
 
 const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
@@ -170,67 +149,67 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
 /** @param props `own`: the key that the session was opened with */
 type TableProps = Readonly<{ keys: readonly KeyView[]; own: string | undefined; empty: string }>;
 
-const KeyTable: FC<TableProps> = ({ keys, own, empty }) => (
-  <LineTable
-    columns={[
-      ["Key", "main"],
-      ["Scopes", "scopes wide"],
-      ["Expires", "wide"],
-      ["Last used"],
-      [<span class="hidden">Actions</span>, "num count"],
-    ]}
-    empty={empty}
-  >
-    {keys.map((key) => (
-      <KeyRow shown={key} own={own} />
-    ))}
-  </LineTable>
-);
-
-const KeyRow: FC<Pick<TableProps, "own"> & Readonly<{ shown: KeyView }>> = ({ shown, own }) => {
+const KeyTable: FC<TableProps> = ({ keys, own, empty }) => {
   const { now } = usePage();
-  const { id, name, tenant, expires_at: expires, last_used_at: used } = shown;
-  const about = [
-    tenant === null ? "all tenants" : `of tenant ${tenant}`,
-    ...(shown.destination_id === null ? [] : [`polls ${shown.destination_id}`]),
-    ...(shown.made_in === null ? [] : ["made in the portal"]),
-    ...(shown.confirm === null ? [] : ["changes are approved"]),
-    ...(id === own ? ["your session's key"] : []),
-    ...(name === null ? [] : [id]),
-  ].join(" · ");
+  const nameOf = ({ name, id }: KeyView) => name ?? id;
   return (
-    <tr>
-      <ClippedCell text={`${name ?? id} · ${about}`}>
-        {name ?? id}
-        <span class="sub">{about}</span>
-      </ClippedCell>
-      <td class="wide">{shown.scopes.join(", ")}</td>
-      <td class="wide">{expires === null ? "never" : momentOf(Date.parse(expires), now)}</td>
-      <td>{used === null ? "never" : <Ago at={used} />}</td>
-      <td class="num">
-        <a href={`${PATH}/${id}/revoke`} aria-label={`Revoke ${name ?? id}`}>
-          Revoke
-        </a>
-      </td>
-    </tr>
+    <LineTable
+      rows={keys}
+      columns={[
+        [
+          "Key",
+          "main",
+          (key) => (
+            <>
+              {nameOf(key)}
+              <span class="sub">{aboutText(key, own)}</span>
+            </>
+          ),
+          (key) => `${nameOf(key)} · ${aboutText(key, own)}`,
+        ],
+        ["Scopes", "scopes wide", (key) => key.scopes.join(", ")],
+        ["Expires", "wide", ({ expires_at: at }) => (at === null ? "never" : momentOf(Date.parse(at), now))],
+        ["Last used", "", ({ last_used_at: at }) => (at === null ? "never" : <Ago at={at} />)],
+        [
+          <span class="hidden">Actions</span>,
+          "num count",
+          (key) => (
+            <a href={`${PATH}/${key.id}/revoke`} aria-label={`Revoke ${nameOf(key)}`}>
+              Revoke
+            </a>
+          ),
+        ],
+      ]}
+      empty={empty}
+    />
   );
 };
+
+function aboutText({ id, name, tenant, ...key }: KeyView, own: string | undefined): string {
+  return [
+    tenant === null ? "all tenants" : `of tenant ${tenant}`,
+    key.destination_id !== null && `polls ${key.destination_id}`,
+    key.made_in !== null && "made in the portal",
+    key.confirm !== null && "changes are approved",
+    id === own && "your session's key",
+    name !== null && id,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
 
 /** Not after a redirect: the key must appear in no address, and is not stored to be shown again. */
 function showKey(c: DashboardContext, key: string) {
   return showPage(
     c,
     { title: "New API key", place: "keys" },
-    <section class="narrow">
-      <h1>Key created</h1>
-      <p class="lede">Copy it now: it is not shown again, and nobody can read it from the database.</p>
-      <div class="stack">
-        <Copyable id="key" text={key} label="The API key" />
-        <div class="actions">
-          <ButtonLink href={PATH}>Back to the keys</ButtonLink>
-        </div>
-      </div>
-    </section>,
+    <ShownOnce
+      title="Key created"
+      lede="Copy it now: it is not shown again, and nobody can read it from the database."
+      texts={[["key", "The API key", key]]}
+    >
+      <ButtonLink href={PATH}>Back to the keys</ButtonLink>
+    </ShownOnce>,
   );
 }
 

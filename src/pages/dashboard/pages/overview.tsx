@@ -14,7 +14,7 @@ import {
   readDestinations,
   readFleet,
 } from "../../../features/stats/fleet.ts";
-import { Legend, TrafficChart } from "../../ui/charts.tsx";
+import { TrafficSection } from "../../ui/charts.tsx";
 import {
   DestinationTable,
   deliveriesIn,
@@ -34,17 +34,16 @@ import {
   ButtonLink,
   Copyable,
   Crumb,
-  Figure,
+  FigureList,
   OutcomeNotice,
   Pager,
   Section,
   Tabs,
   Top,
-  WindowTabs,
   windowNamed,
   windowTexts,
 } from "../../ui/parts.tsx";
-import { pageOfRows } from "../../ui/services.ts";
+import { pageAfter } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -95,21 +94,15 @@ const Overview: FC<OverviewProps> = ({ fleet, healths, window, view, showTenant 
     <Top title={headline(healths, fleet.total > healths.length)} lede={backlogText(healths)} />
     <details class="on-phones column" open={healths.length <= FEW}>
       <summary>Attempts and totals</summary>
-      <Section
-        id="traffic"
-        title="Attempts"
-        aside={
-          <>
-            <Legend good="succeeded" bad="failed" />
-            <WindowTabs at={(other) => overviewAt(view, other)} current={window} />
-          </>
-        }
+      <TrafficSection
+        series={fleetSeries(fleet, window)}
+        window={window}
+        at={(other) => overviewAt(view, other)}
       >
-        <TrafficChart series={fleetSeries(fleet, window)} window={window} />
         {fleet.sampled !== fleet.seen && (
           <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
         )}
-      </Section>
+      </TrafficSection>
       <Totals fleet={fleet} window={window} />
     </details>
     <Section
@@ -122,7 +115,12 @@ const Overview: FC<OverviewProps> = ({ fleet, healths, window, view, showTenant 
         </>
       }
     >
-      <DestinationList healths={healths} view={view} window={window} showTenant={showTenant} />
+      <DestinationTable
+        healths={destinationsIn(healths, view)}
+        showTenant={showTenant}
+        sorting={{ view, at: (other) => overviewAt(other, window) }}
+        empty="No destination is in this state now."
+      />
       {fleet.total > healths.length && (
         <p class="pager">
           <span class="soft">{`The ${healths.length} busiest destinations.`}</span>
@@ -139,23 +137,13 @@ function overviewAt(view: ListView, window: StatsWindow | undefined): string {
   return addressOf("/dashboard", { ...queryOfView(view), window: isUsual ? undefined : window });
 }
 
-type ListProps = Pick<OverviewProps, "healths" | "view" | "window">;
-
-const StateTabs: FC<ListProps> = ({ healths, view, window }) => {
+const StateTabs: FC<Pick<OverviewProps, "healths" | "view" | "window">> = ({ healths, view, window }) => {
   const all = [{ state: undefined, title: "All", count: healths.length }, ...statesOf(healths)];
   const tabs = all.map(({ state, title, count }) => {
     const href = overviewAt({ ...view, state }, window);
     return [href, `${title} ${countOf(count)}`, state === view.state] as const;
   });
   return <Tabs class="states" label="States" of={tabs} />;
-};
-
-const DestinationList: FC<ListProps & Pick<OverviewProps, "showTenant">> = (props) => {
-  const { healths, view, window, showTenant } = props;
-  const shown = destinationsIn(healths, view);
-  if (shown.length === 0) return <p class="empty">No destination is in this state now.</p>;
-  const sorting = { view, at: (other: ListView) => overviewAt(other, window) };
-  return <DestinationTable healths={shown} showTenant={showTenant} sorting={sorting} />;
 };
 
 /** @param areMore whether there are destinations that are not shown */
@@ -186,25 +174,18 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
     fleet.seen.reduce((n, one) => n + pick(one), 0);
   const dead = total(({ depth }) => depth.dead);
   return (
-    <section aria-label={`Figures of the last ${windowTexts[window].long}`}>
-      <dl class="figures">
-        <Figure name="Attempts" value={countOf(attempts)} />
-        <Figure name="Succeeded" value={percentOf(succeeded, attempts)} />
-        <Figure name="Retry ratio" value={decimalOf(retryRatio)} />
-        <Figure name="p95 latency" value={durationOrNone(latencyP95Ms)} />
-        <Figure name="In flight" value={countOf(total(({ figures }) => figures?.view.inFlight ?? 0))} />
-        <Figure
-          name="Waiting"
-          value={countOf(total(({ depth }) => depth.waiting))}
-          href={deliveriesIn("waiting")}
-        />
-        <Figure
-          name="Dead"
-          value={countOf(dead)}
-          tone={dead > 0 ? "bad" : undefined}
-          href={deliveriesIn("dead")}
-        />
-      </dl>
+    <section aria-label={`FigureList of the last ${windowTexts[window].long}`}>
+      <FigureList
+        of={[
+          ["Attempts", countOf(attempts)],
+          ["Succeeded", percentOf(succeeded, attempts)],
+          ["Retry ratio", decimalOf(retryRatio)],
+          ["p95 latency", durationOrNone(latencyP95Ms)],
+          ["In flight", countOf(total(({ figures }) => figures?.view.inFlight ?? 0))],
+          ["Waiting", countOf(total(({ depth }) => depth.waiting)), { href: deliveriesIn("waiting") }],
+          ["Dead", countOf(dead), { isBad: dead > 0, href: deliveriesIn("dead") }],
+        ]}
+      />
     </section>
   );
 };
@@ -270,14 +251,17 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
   app.get(DESTINATIONS, async (c) => {
     const services = c.get("services");
     const { tenant } = c.get("visitor");
-    const after = c.req.query("after");
-    const listed = await getDestinations(callerOnPage(c), { tenant, after, limit: PAGE_SIZE + 1 });
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getDestinations(callerOnPage(c), { tenant, ...page }),
+      ({ id }) => id,
+    );
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const { rows, ...pager } = listed.value;
     const seen = await readDestinations(services, rows, figuresQuery());
     const now = services.now();
-    const isFirst = after === undefined;
-    const empty = isFirst
+    const empty = pager.isFirst
       ? mayCall(c, createDestination)
         ? "No destinations yet. Create the first one with New destination."
         : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them."
@@ -291,15 +275,12 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
           <h1>All destinations</h1>
           <NewDestinationLink />
         </div>
-        {rows.length === 0 ? (
-          <p class="empty">{empty}</p>
-        ) : (
-          <DestinationTable
-            healths={seen.map((one) => destinationHealthOf(one, now))}
-            showTenant={tenant === undefined}
-          />
-        )}
-        <Pager path={DESTINATIONS} next={next && { after: next.id }} isFirst={isFirst} />
+        <DestinationTable
+          healths={seen.map((one) => destinationHealthOf(one, now))}
+          showTenant={tenant === undefined}
+          empty={empty}
+        />
+        <Pager path={DESTINATIONS} {...pager} />
       </section>,
     );
   });

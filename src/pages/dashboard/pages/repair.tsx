@@ -1,6 +1,9 @@
-/** Sending many deliveries again, or cancelling them: those that are selected in the log, or all that its filters find. */
+/**
+ * Sending many deliveries again, or cancelling them: those that are selected in a log, or all that its filters find; and the parts
+ * of logs that lead there.
+ */
 import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { previewRepair, type Repaired, repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import {
@@ -11,14 +14,97 @@ import {
 } from "../../../features/deliveries/schema.ts";
 import { placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../features/parameters.ts";
+import { ActionButtons, PostForm } from "../../ui/fields.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
-import { ButtonLink, RefusedNotice, Submit } from "../../ui/parts.tsx";
-import { callService, callWith } from "../calls.ts";
-import { FilterChips, filtersIn, logAt, NO_CHOICES, pageWanted } from "../components/delivery-filters.tsx";
+import { ButtonLink, CheckAll, RefusedNotice } from "../../ui/parts.tsx";
+import {
+  DELIVERIES,
+  FilterChips,
+  filtersIn,
+  logAt,
+  NO_CHOICES,
+  pageWanted,
+} from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { BackLinks, HiddenFields, REPAIR, repairVerbs, replaysAt } from "../components/repairs.tsx";
-import { type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callService, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+
+const REPAIR = `${DELIVERIES}/repair`;
+
+const repairVerbs: Readonly<Record<RepairAction, string>> = { retry: "Send again", cancel: "Cancel" };
+
+type PickableProps = Readonly<{ query: URLSearchParams; isOn: boolean; children?: Child }>;
+
+/** The form around a table whose rows can be selected. */
+export const Pickable: FC<PickableProps> = ({ query, isOn, children }) =>
+  isOn ? (
+    <PostForm
+      class=""
+      action={REPAIR}
+      hidden={Object.fromEntries(query)}
+      aside={
+        <>
+          <CheckAll label="Select all" />
+          <ActionButtons
+            of={[
+              ["retry", "Send selected again"],
+              ["cancel", "Cancel selected"],
+            ]}
+          />
+        </>
+      }
+    >
+      {children}
+    </PostForm>
+  ) : (
+    <div>{children}</div>
+  );
+
+/** Each leads to a page that says how many deliveries these are, before anything is done. */
+export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
+  <p class="actions">
+    <span class="soft small">{allText(query)}</span>
+    <ButtonLink href={logAt(query, { action: "retry" }, REPAIR)}>Send all again</ButtonLink>
+    <ButtonLink href={logAt(query, { action: "cancel" }, REPAIR)}>Cancel all</ButtonLink>
+    <ButtonLink href={replaysAt(query)}>Replay…</ButtonLink>
+  </p>
+);
+
+function allText(query: URLSearchParams): string {
+  if (query.size === 0) return "All deliveries:";
+  return query.size === 1 && query.has("destination_id")
+    ? "All deliveries to this destination:"
+    : "All that these filters find:";
+}
+
+/** Links to the log with these filters, and to the destination that they name. */
+const BackLinks: FC<{ query: URLSearchParams }> = ({ query }) => {
+  const id = query.get("destination_id");
+  return (
+    <p class="pager">
+      <a href={logAt(query)}>Back to the log</a>
+      {id !== null && <a href={`/dashboard/destinations/${encodeURIComponent(id)}`}>To the destination</a>}
+    </p>
+  );
+};
+
+/** Where a replay is planned of what these filters find, as far as replays have them. */
+function replaysAt(query: URLSearchParams): string {
+  const of = (name: string, value: string | null): [string, string][] =>
+    value === null ? [] : [[name, value]];
+  const isDelivered = query.get("state") === "delivered";
+  return logAt(
+    new URLSearchParams([
+      ...["destination_id", "since", "until", "tag", "tenant"].flatMap((name) => of(name, query.get(name))),
+      ...of("event_types", query.get("type")),
+      ...of("include", isDelivered ? "delivered" : null),
+    ]),
+    {},
+    REPLAYS,
+  );
+}
+
+export const REPLAYS = "/dashboard/replays";
 
 /** Calls, of a page of deliveries each, that one press of the button makes. */
 const CALLS = 3;
@@ -177,14 +263,13 @@ type FormProps = Readonly<{ action: RepairAction; query: URLSearchParams; verb: 
 
 /** Repairs all that the filters find, from the cursor on. */
 const RepairForm: FC<FormProps> = ({ action, query, verb, cursor }) => (
-  <form class="actions" method="post" action={REPAIR}>
-    <HiddenFields query={query} />
-    <input type="hidden" name="action" value={action} />
-    <input type="hidden" name="all" value="1" />
-    {cursor !== undefined && <input type="hidden" name="cursor" value={cursor} />}
-    <Submit>{verb}</Submit>
-    <ButtonLink href={logAt(query)}>Back to the log</ButtonLink>
-  </form>
+  <PostForm
+    class=""
+    action={REPAIR}
+    hidden={{ ...Object.fromEntries(query), action, all: "1", cursor }}
+    submit={verb}
+    aside={<ButtonLink href={logAt(query)}>Back to the log</ButtonLink>}
+  />
 );
 
 const NoneSelected: FC<{ query: URLSearchParams }> = ({ query }) => (

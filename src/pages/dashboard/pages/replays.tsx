@@ -6,24 +6,23 @@ import { DAY_MS } from "../../../core/retention.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
 import { replaysAtOnce } from "../../../features/replays/schema.ts";
 import {
-  cancelReplay,
   ESTIMATED,
   estimateReplays,
   getReplays,
-  pauseReplay,
   type ReplayEstimate,
-  resumeReplay,
   type StartedReplay,
   startReplays,
 } from "../../../features/replays/service.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
+import { formState, Input, Inputs } from "../../ui/fields.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import {
   atMost,
   countOf,
   durationOf,
+  durationOrNone,
   type Form,
   listIn,
   numberIn,
@@ -32,22 +31,19 @@ import {
   utcIn,
 } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import {
-  CheckBox,
-  ClippedCell,
-  LineTable,
-  OutcomeNotice,
-  RefusedNotice,
-  Section,
-  Select,
-  Top,
-} from "../../ui/parts.tsx";
+import { CheckBox, LineTable, OutcomeNotice, RefusedNotice, Section, Top } from "../../ui/parts.tsx";
+import { ReplayProgress } from "../../ui/replay-progress.tsx";
 import { attemptWith } from "../../ui/services.ts";
-import { callWith } from "../calls.ts";
 import { actAndReturn, showPage } from "../components/layout.tsx";
-import { REPLAYS } from "../components/repairs.tsx";
-import { ReplayProgress } from "../components/replay-progress.tsx";
-import { callerWithinTenant, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import {
+  callerWithinTenant,
+  callWith,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+} from "../session.ts";
+import { replayVerbs } from "./destination-actions.tsx";
+import { REPLAYS } from "./repair.tsx";
 
 /** Destinations that can be chosen, and replays that are shown. */
 const [MOST_CHOICES, SHOWN] = [100, 10];
@@ -73,11 +69,7 @@ export function registerReplaysPage(app: Hono<DashboardEnv>): void {
     return showReplays(c, form, started.kind === "ok" ? { started: started.value } : { refused: started });
   });
 
-  for (const [verb, outcome, act] of [
-    ["pause", "replay-paused", pauseReplay],
-    ["resume", "replay-resumed", resumeReplay],
-    ["cancel", "replay-cancelled", cancelReplay],
-  ] as const)
+  for (const [verb, outcome, act] of replayVerbs)
     app.post(`${REPLAYS}/:id/${verb}`, (c) =>
       actAndReturn(c, (caller) => act(caller, c.req.param("id")), REPLAYS, outcome),
     );
@@ -158,28 +150,13 @@ const whichTexts = {
   missing: "events that were never sent there",
 } as const;
 
-const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form, choices }) => {
+const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form: given, choices }) => {
   const { now } = usePage();
-  const chosen = idsIn(form);
+  const chosen = idsIn(given);
   const yesterday = isoTime(now - DAY_MS - (now % DAY_MS));
-  const time = (name: "since" | "until", otherwise: string) => (
-    <label>
-      {`${replaysFields[name][1]} (UTC)`}
-      <input
-        type="datetime-local"
-        step="1"
-        name={name}
-        required
-        value={(utcIn(form, name) ?? otherwise).slice(0, 19)}
-      />
-    </label>
-  );
-  const text = (name: "event_types" | "tag" | "rate_per_minute", more: object) => (
-    <label>
-      {replaysFields[name][1]}
-      <input name={name} value={textIn(form, name) ?? ""} autocomplete="off" {...more} />
-    </label>
-  );
+  const time = (name: "since" | "until", otherwise: string) => (utcIn(given, name) ?? otherwise).slice(0, 19);
+  const typed = { ...given, since: time("since", yesterday), until: time("until", isoTime(now)) };
+  const form = formState(typed, replaysFields);
   return (
     <form method="get" action={REPLAYS} class="stack">
       <fieldset>
@@ -194,17 +171,9 @@ const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form, choic
         ))}
       </fieldset>
       <div class="fields">
-        {time("since", yesterday)}
-        {time("until", isoTime(now))}
-        <Select
-          label="Which"
-          name="include"
-          of={Object.entries(whichTexts)}
-          chosen={textIn(form, "include")}
-        />
-        {text("event_types", { placeholder: "all" })}
-        {text("tag", { placeholder: "any" })}
-        {text("rate_per_minute", { type: "number", min: 1, max: 6000, placeholder: "100" })}
+        <Inputs form={form} names={["since", "until"]} />
+        <Input form={form} name="include" options={Object.entries(whichTexts)} />
+        <Inputs form={form} names={["event_types", "tag", "rate_per_minute"]} />
       </div>
       <div class="actions">
         <button type="submit" name="estimate" value="1">
@@ -231,20 +200,13 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
           : `${isMore ? "Perhaps more than" : "At most"} ${plural(sum, "delivery", "deliveries")}, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
       <LineTable
+        rows={estimates}
         columns={[
-          ["Destination", "main"],
-          ["Deliveries", "num"],
-          ["Time", "num"],
+          ["Destination", "main", ({ destination }) => nameOf(destination), true],
+          ["Deliveries", "num", ({ count }) => (count === undefined ? "–" : atMost(count, ESTIMATED))],
+          ["Time", "num", ({ durationMs = null }) => durationOrNone(durationMs)],
         ]}
-      >
-        {estimates.map(({ destination, count, durationMs }) => (
-          <tr>
-            <ClippedCell text={nameOf(destination)}>{nameOf(destination)}</ClippedCell>
-            <td class="num">{count === undefined ? "–" : atMost(count, ESTIMATED)}</td>
-            <td class="num">{durationMs === undefined ? "–" : durationOf(durationMs)}</td>
-          </tr>
-        ))}
-      </LineTable>
+      />
     </>
   );
 };

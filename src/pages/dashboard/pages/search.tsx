@@ -11,11 +11,10 @@ import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { addressOf, momentOf } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { Ago, ClippedCell, LineTable, RefusedNotice, Section, StateCell, Top } from "../../ui/parts.tsx";
+import { Ago, Facts, LineTable, RefusedNotice, RowName, Section, Top } from "../../ui/parts.tsx";
 import { deliveryText } from "../../ui/status-text.ts";
-import { callWith } from "../calls.ts";
 import { showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { callWith, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/search";
 const PAGE_SIZE = "25";
@@ -25,7 +24,7 @@ export function registerSearchPage(app: Hono<DashboardEnv>): void {
     const q = c.req.query("q")?.trim() ?? "";
     const cursor = c.req.query("cursor");
     const frame = { title: "Search", query: q };
-    if (q === "") return showPage(c, frame, <Empty />);
+    if (q === "") return showPage(c, frame, <NotSearched lede="Type an ID or words into the field above." />);
     const { tenant, principal } = c.get("visitor");
     const asked = {
       q: principal.tenant === undefined ? narrowed(q, tenant) : q,
@@ -46,19 +45,7 @@ export function registerSearchPage(app: Hono<DashboardEnv>): void {
       <>
         <Top title="Search" lede={`Results for ${q}`} />
         <section aria-label="Results">
-          <LineTable
-            columns={[
-              ["Found", "main"],
-              ["What", "wide"],
-              ["State", "state-cell brief"],
-              ["When", "num"],
-            ]}
-            empty={isEnd ? "Nothing more was found." : "Nothing was found so far."}
-          >
-            {data.map((one) => (
-              <FoundRow one={one} />
-            ))}
-          </LineTable>
+          <FoundTable found={data} empty={isEnd ? "Nothing more was found." : "Nothing was found so far."} />
           <p class="pager">
             {back !== null && <SearchedBack to={back} />}
             {cursor !== undefined && <a href={addressOf(PATH, { q })}>Start again</a>}
@@ -106,56 +93,73 @@ function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): strin
   }
 }
 
-const FoundRow: FC<{ one: SearchResultJson }> = ({ one }) => {
+const FoundTable: FC<{ found: readonly SearchResultJson[]; empty: string }> = ({ found, empty }) => {
   const page = usePage();
-  const { kind, id, event, type, name, tenant, excerpt, at, deliveries: places = [] } = one;
-  const path = pathOf(one);
-  const title = type ?? name ?? id;
-  const state = stateOf(one, page.now);
-  const left = (one.delivery_count ?? 0) - places.length;
-  const to = [...places.map(({ destination }) => destination), ...(left > 0 ? [`${left} more`] : [])];
-  const about = [
-    ...(excerpt === undefined ? [] : [excerpt]),
-    ...(title === id ? [] : [id]),
-    ...(to.length === 0 ? [] : [`to ${to.join(", ")}`]),
-    ...(tenant === undefined ? [] : [`of tenant ${tenant}`]),
-  ];
   return (
-    <tr>
-      <ClippedCell text={[title, ...about, labelsText(page, event)].filter(Boolean).join(" · ")}>
-        {path === undefined ? (
-          title
-        ) : (
-          <a class="name" href={path}>
-            {title}
-          </a>
-        )}
-        {excerpt !== undefined && <span class="sub">{excerpt}</span>}
-        {title !== id && <code class="sub">{id}</code>}
-        {places.length > 0 && (
-          <span class="sub">
-            {places.map(({ destination, destination_id }, i) => (
-              <>
-                {i === 0 ? "to " : ", "}
-                <a href={`/dashboard/destinations/${destination_id}`}>{destination}</a>
-              </>
-            ))}
-            {left > 0 && ` and ${left} more`}
-          </span>
-        )}
-        {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
-        {event && (
-          <EventLabels
-            event={event}
-            tagAt={(tenant, tag) => addressOf(PATH, { q: `tag:${tag} tenant:${tenant}` })}
-            class="sub"
-          />
-        )}
-      </ClippedCell>
-      <td class="wide">{kinds[kind]}</td>
-      {state === undefined ? <td /> : <StateCell tone={state.tone} label={state.label} text={state.text} />}
-      <td class="num">{at === undefined ? "–" : <Ago at={at} />}</td>
-    </tr>
+    <LineTable
+      rows={found}
+      columns={[
+        [
+          "Found",
+          "main",
+          (one) => <Found one={one} />,
+          (one) => [titleOf(one), ...aboutOf(one), labelsText(page, one.event)].filter(Boolean).join(" · "),
+        ],
+        ["What", "wide", ({ kind }) => kinds[kind]],
+        ["State", "state-cell brief", (one) => stateOf(one, page.now)],
+        ["When", "num", ({ at }) => (at === undefined ? "–" : <Ago at={at} />)],
+      ]}
+      empty={empty}
+    />
+  );
+};
+
+const titleOf = ({ type, name, id }: SearchResultJson) => type ?? name ?? id;
+
+/** The number of an event's deliveries that are not shown. */
+const leftOf = ({ delivery_count: count = 0, deliveries = [] }: SearchResultJson) =>
+  count - deliveries.length;
+
+function aboutOf(one: SearchResultJson): readonly (string | undefined)[] {
+  const { id, tenant, excerpt, deliveries = [] } = one;
+  const left = leftOf(one);
+  const to = [...deliveries.map(({ destination }) => destination), ...(left > 0 ? [`${left} more`] : [])];
+  return [
+    excerpt,
+    titleOf(one) === id ? undefined : id,
+    to.length === 0 ? undefined : `to ${to.join(", ")}`,
+    tenant && `of tenant ${tenant}`,
+  ];
+}
+
+const Found: FC<{ one: SearchResultJson }> = ({ one }) => {
+  const { id, event, tenant, excerpt, deliveries: places = [] } = one;
+  const title = titleOf(one);
+  const left = leftOf(one);
+  return (
+    <>
+      <RowName name={title} href={pathOf(one)} sub={excerpt} />
+      {title !== id && <code class="sub">{id}</code>}
+      {places.length > 0 && (
+        <span class="sub">
+          {places.map(({ destination, destination_id }, i) => (
+            <>
+              {i === 0 ? "to " : ", "}
+              <a href={`/dashboard/destinations/${destination_id}`}>{destination}</a>
+            </>
+          ))}
+          {left > 0 && ` and ${left} more`}
+        </span>
+      )}
+      {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
+      {event && (
+        <EventLabels
+          event={event}
+          tagAt={(tenant, tag) => addressOf(PATH, { q: `tag:${tag} tenant:${tenant}` })}
+          class="sub"
+        />
+      )}
+    </>
   );
 };
 
@@ -178,17 +182,10 @@ const kinds = {
   key: "API key",
 } as const;
 
-const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
+const NotSearched: FC<{ lede?: string; refused?: Refused }> = ({ lede, refused }) => (
   <>
-    <Top title="Search" />
-    <RefusedNotice refused={refused} fields={searchFields} />
-    <WhatCanBeFound />
-  </>
-);
-
-const Empty: FC = () => (
-  <>
-    <Top title="Search" lede="Type an ID or words into the field above." />
+    <Top title="Search" lede={lede} />
+    {refused && <RefusedNotice refused={refused} fields={searchFields} />}
     <WhatCanBeFound />
   </>
 );
@@ -207,17 +204,6 @@ const examples = [
 
 const WhatCanBeFound: FC = () => (
   <Section id="examples" title="What can be searched">
-    <table class="compare">
-      <tbody>
-        {examples.map(([typed, found]) => (
-          <tr>
-            <td>
-              <code>{typed}</code>
-            </td>
-            <td>{found}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Facts rows={examples.map(([typed, found]) => [<code>{typed}</code>, found])} />
   </Section>
 );

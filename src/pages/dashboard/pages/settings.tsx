@@ -1,13 +1,12 @@
 /** Settings of one tenant: the operator changes it, and a tenant's key sees its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
 import { exportTenant } from "../../../features/tenants/config.ts";
 import { type TenantView, tenantChange } from "../../../features/tenants/schema.ts";
 import { changeTenant, getTenant, getTenants } from "../../../features/tenants/service.ts";
-import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
-import { tenantFields } from "../../ui/form-fields.ts";
-import { type Form, numberIn, textIn } from "../../ui/format.ts";
+import { formState, Inputs, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { given, readInputs, shownInputs, tenantFields, tenantInputFields } from "../../ui/form-fields.ts";
+import { addressOf, type Form, textIn } from "../../ui/format.ts";
 import {
   type ActionOutcome,
   ButtonLink,
@@ -15,9 +14,8 @@ import {
   OutcomeNotice,
   outcomeAt,
   Section,
-  Submit,
+  Top,
 } from "../../ui/parts.tsx";
-import { callService, callWith } from "../calls.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -26,8 +24,15 @@ import {
   tenantInputs,
   tenantRulesIn,
 } from "../components/portal-fields.tsx";
-import { TenantForm } from "../components/tenant-form.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import {
+  callerOnPage,
+  callService,
+  callWith,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+} from "../session.ts";
+import { TenantForm } from "./tenants.tsx";
 
 export const SETTINGS = "/dashboard/settings";
 
@@ -57,36 +62,28 @@ export function registerSettings(app: Hono<DashboardEnv>): void {
   });
 }
 
+const brand = ["name", "logo", "accent"] as const;
+
 /** The form shows all of the settings, so what is empty in it is reset. */
 export function tenantSettingsIn(form: Form) {
-  const text = (name: string) => textIn(form, name) ?? null;
-  const branding = { name: text("brand_name"), logo: text("brand_logo"), accent: text("brand_accent") };
+  const branding = given(brand.map((name) => [name, textIn(form, `brand_${name}`)]));
   return {
-    contact_email: text("contact_email"),
-    retention_days: numberIn(form, "retention_days"),
-    payload_free: form.payload_free === "on",
-    functions: form.functions === "on",
+    ...readInputs(form, tenantInputFields).input,
     portal: orNull({ ...tenantRulesIn(form), ...appearanceIn(form) }),
-    branding: orNull(Object.fromEntries(Object.entries(branding).filter(([, value]) => value !== null))),
+    branding: orNull(branding),
   };
 }
 
-function orNull(given: Readonly<Record<string, unknown>>) {
-  return Object.keys(given).length === 0 ? null : given;
+function orNull(values: Readonly<Record<string, unknown>>) {
+  return Object.keys(values).length === 0 ? null : values;
 }
 
 /** The inputs of stored settings: the inverse of `tenantSettingsIn`. */
 export function inputsOf({ portal, branding, ...settings }: Settings): Form {
-  const { contact_email, retention_days, payload_free, functions } = settings;
   return {
-    contact_email,
-    retention_days: retention_days?.toString(),
-    payload_free: payload_free ? "on" : "",
-    functions: functions ? "on" : "",
+    ...shownInputs(settings, tenantInputFields),
     ...tenantInputs(portal ?? {}),
-    brand_name: branding?.name,
-    brand_logo: branding?.logo,
-    brand_accent: branding?.accent,
+    ...Object.fromEntries(brand.map((name) => [`brand_${name}`, branding?.[name]])),
   };
 }
 
@@ -111,139 +108,92 @@ async function showChoice(c: DashboardContext) {
   return showPage(
     c,
     { title: "Settings", place: "settings" },
-    <section class="narrow">
-      <h1>Settings</h1>
-      <p class="lede">Each tenant has settings of its own. Choose a tenant.</p>
+    <Top of="narrow" title="Settings" lede="Each tenant has settings of its own. Choose a tenant.">
       <TenantForm action={SETTINGS} button="Show its settings">
         {tenants.map((tenant) => (
-          <a class="button break" href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>
+          <a class="button break" href={addressOf(SETTINGS, { tenant })}>
             {tenant}
           </a>
         ))}
         <a href="/dashboard/tenants">All tenants</a>
       </TenantForm>
-    </section>,
+    </Top>,
   );
 }
 
-type Typed = Readonly<{ typed: Form; refused: Refused }>;
-
-async function showSettings(c: DashboardContext, tenant: string, { typed, refused }: Partial<Typed> = {}) {
+async function showSettings(c: DashboardContext, tenant: string, { typed, refused }: RefusedForm = {}) {
   const stored = await callService(c, getTenant, tenant);
   if (stored.kind !== "ok") return showRefusal(c, stored, "/dashboard/tenants");
   const isOperator = c.get("visitor").principal.tenant === undefined;
   const isEditable = mayCall(c, changeTenant) && isOperator;
   const form = formState(typed ?? inputsOf(stored.value), tenantFields, refused);
+  const why = isOperator
+    ? "This session can only read: changing settings needs a key with the scope admin."
+    : "The operator of the deployment sets these.";
   return showPage(
     c,
     { title: `Settings of ${tenant}`, place: "settings", refused },
     <>
-      <section class="narrow">
-        <h1>{`Settings of ${tenant}`}</h1>
+      <Top of="narrow" title={`Settings of ${tenant}`}>
         <OutcomeNotice name={c.req.query("done")} />
-        <form class="stack" method="post" action={SETTINGS}>
-          <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
-          <FormNotice form={form} />
+        <PostForm
+          form={form}
+          action={SETTINGS}
+          hidden={{ tenant }}
+          submit={isEditable && "Save settings"}
+          hint={isEditable ? undefined : why}
+        >
           <fieldset class="stack" disabled={!isEditable}>
-            <SettingFields form={form} />
-          </fieldset>
-          {isEditable ? (
-            <div class="actions">
-              <Submit>Save settings</Submit>
-            </div>
-          ) : (
+            <Inputs form={form} names={Object.keys(tenantInputFields)} />
+            <h2>Portal</h2>
             <p class="hint">
-              {isOperator
-                ? "This session can only read: changing settings needs a key with the scope admin."
-                : "The operator of the deployment sets these."}
+              Applies to every visitor of the tenant. A portal link can restrict visitors further, but can't
+              grant more.
             </p>
-          )}
-        </form>
-      </section>
+            <RuleFields form={form} />
+            <AppearanceFields form={form} language="The language of the browser" theme="Automatic" />
+            <fieldset class="fields">
+              <legend>Branding</legend>
+              <Inputs form={form} names={["brand_name", "brand_accent", "brand_logo"]} />
+            </fieldset>
+          </fieldset>
+        </PostForm>
+      </Top>
       {mayCall(c, exportTenant) && <Configuration tenant={tenant} isOperator={isOperator} />}
     </>,
   );
 }
 
-const SettingFields: FC<{ form: FormState }> = ({ form }) => (
-  <>
-    <TextField
-      form={form}
-      name="contact_email"
-      placeholder="ops@acme.example"
-      hint="Gets a mail when one of the tenant's destinations fails or recovers. Empty means nobody."
-    />
-    <TextField
-      form={form}
-      name="retention_days"
-      type="number"
-      hint="How long its events are kept. Empty uses the deployment's retention."
-    />
-    <CheckField
-      form={form}
-      name="payload_free"
-      hint="The body of an event is removed once all of its deliveries have been delivered."
-    />
-    <CheckField
-      form={form}
-      name="functions"
-      hint="Without this, none runs, and deliveries that need one wait."
-    />
-    <h2>Portal</h2>
-    <p class="hint">
-      Applies to every visitor of the tenant. A portal link can restrict visitors further, but can't grant
-      more.
-    </p>
-    <RuleFields form={form} />
-    <AppearanceFields
-      form={form}
-      otherwise={{ language: "The language of the browser", theme: "Automatic" }}
-    />
-    <fieldset class="fields">
-      <legend>Branding</legend>
-      <TextField form={form} name="brand_name" placeholder="Acme" />
-      <TextField form={form} name="brand_accent" placeholder="#0b6a72" />
-      <TextField
-        form={form}
-        name="brand_logo"
-        of="all"
-        placeholder="https://cdn.acme.example/logo.svg"
-        hint="An https URL, or a PNG, JPEG, GIF or WebP image as data: URL in base64. Empty fields use the deployment's branding."
-      />
-    </fieldset>
-  </>
-);
-
-/** Leads to the pages for all of a tenant at once: see tenant-config.tsx and delete-tenant.tsx. */
-const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, isOperator }) => {
-  const query = new URLSearchParams({ tenant });
-  return (
-    <Section id="configuration" title="Configuration" of="narrow">
-      <p class="lede">The tenant's settings and destinations as JSON, to back up, review or move.</p>
-      <div class="stack">
-        <form class="stack" method="post" action={`${SETTINGS}/export`}>
-          <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
-          {isOperator && (
-            <CheckBox
-              name="secrets"
-              value="true"
-              label="Include secrets in plain text. Protect the file like a secret"
-            />
-          )}
-          <div class="actions">
-            <button type="submit">Export</button>
-            {isOperator && <ButtonLink href={`${SETTINGS}/import?${query}`}>Import</ButtonLink>}
-          </div>
-        </form>
+/** Leads to the pages for all of a tenant at once: see tenant-config.tsx. */
+const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, isOperator }) => (
+  <Section id="configuration" title="Configuration" of="narrow">
+    <p class="lede">The tenant's settings and destinations as JSON, to back up, review or move.</p>
+    <div class="stack">
+      <PostForm
+        action={`${SETTINGS}/export`}
+        hidden={{ tenant }}
+        submit="Export"
+        button=""
+        aside={
+          isOperator && <ButtonLink href={addressOf(`${SETTINGS}/import`, { tenant })}>Import</ButtonLink>
+        }
+      >
         {isOperator && (
-          <div class="actions">
-            <a href="/dashboard/erasures">Erasures</a>
-            <a class="danger" href={`${SETTINGS}/delete?${query}`}>
-              Delete the tenant
-            </a>
-          </div>
+          <CheckBox
+            name="secrets"
+            value="true"
+            label="Include secrets in plain text. Protect the file like a secret"
+          />
         )}
-      </div>
-    </Section>
-  );
-};
+      </PostForm>
+      {isOperator && (
+        <div class="actions">
+          <a href="/dashboard/erasures">Erasures</a>
+          <a class="danger" href={addressOf(`${SETTINGS}/delete`, { tenant })}>
+            Delete the tenant
+          </a>
+        </div>
+      )}
+    </div>
+  </Section>
+);

@@ -1,4 +1,7 @@
-/** Exports the configuration of a tenant as a file, and imports one: what it would do is shown before it is done. */
+/**
+ * All of a tenant at once: exports its configuration as a file, and imports one after showing what that would do; deletes the
+ * tenant after its name has been typed, and leads to the erasure of its events, which is the receipt.
+ */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -9,17 +12,19 @@ import {
   type TenantImport,
   tenantDocument,
 } from "../../../features/tenants/config.ts";
-import { AreaField, FormNotice, formState } from "../../ui/fields.tsx";
-import { tenantDocumentFields } from "../../ui/form-fields.ts";
+import { removeTenant } from "../../../features/tenants/service.ts";
+import { ActionButtons, formState, Input, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { tenantDeletionFields, tenantDocumentFields } from "../../ui/form-fields.ts";
 import { addressOf, type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
-import { Copyable, Crumb } from "../../ui/parts.tsx";
+import { Copyable, Top } from "../../ui/parts.tsx";
 import { unreadable } from "../../ui/services.ts";
-import { callService, callWith } from "../calls.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callService, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { ERASURES } from "./erasures.tsx";
 import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
+const DELETE = `${SETTINGS}/delete`;
 
 /** As many bytes of JSON as the API takes, each of which may be written with three. */
 export const LARGEST_FORM = { path: IMPORT, bytes: 3 * MOST_IMPORT_BYTES };
@@ -44,9 +49,9 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
     const form = await c.req.parseBody();
     const tenant = textIn(form, "tenant") ?? "";
     const typed = { document: await documentIn(form) };
-    const { value, fault } = jsonIn(typed, "document");
-    if (fault !== undefined || value === null)
-      return showForm(c, tenant, { typed, refused: unreadable([noDocument(fault)]) });
+    const { value, fault: why } = jsonIn(typed, "document");
+    if (why !== undefined || value === null)
+      return showForm(c, tenant, { typed, refused: unreadable([noDocument(why)]) });
     if (typeof value !== "object" || Array.isArray(value))
       return showForm(c, tenant, { typed, refused: unreadable([NOT_AN_OBJECT]) });
     const isDryRun = form.action !== "import";
@@ -60,7 +65,22 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
       ? showForm(c, tenant, { typed, dryRun: imported.value })
       : showImported(c, tenant, imported.value);
   });
+
+  app.get(DELETE, (c) => forOperators(c, (tenant) => showDeletion(c, tenant)));
+
+  app.post(DELETE, async (c) => {
+    const typed = await c.req.parseBody();
+    const tenant = textIn(typed, "tenant") ?? "";
+    const name = textIn(typed, "confirm") ?? "";
+    const isNot = fault("confirm", "is not that of the tenant to delete", `${tenant}, as it is written`);
+    if (name !== tenant) return showDeletion(c, tenant, { typed, refused: unreadable([isNot]) });
+    const removed = await callService(c, removeTenant, tenant);
+    if (removed.kind !== "ok") return showRefusal(c, removed, SETTINGS);
+    return c.redirect(`${ERASURES}/${removed.value.id}`, 303);
+  });
 }
+
+const fault = (field: string, fault: string, expected: string) => ({ field, fault, expected });
 
 /** Names of tenants have nothing that a header would have to escape, but a colon, which no file of Windows may have. */
 function fileName(tenant: string): string {
@@ -68,7 +88,7 @@ function fileName(tenant: string): string {
 }
 
 /** The page of the tenant that is chosen, for those who may import into it or delete it; another answer for others. */
-export function forOperators(
+function forOperators(
   c: DashboardContext,
   show: (tenant: string) => Response | Promise<Response>,
 ): Response | Promise<Response> {
@@ -85,21 +105,14 @@ async function documentIn(form: Form): Promise<string> {
   return textIn(form, "document") ?? "";
 }
 
-/** @param fault what the parser says of it, which quotes it: only the place is shown, since it may have secrets */
-function noDocument(fault?: string) {
-  const place = /line \d+ column \d+/.exec(fault ?? "")?.[0];
-  return {
-    field: "document",
-    fault: fault === undefined ? "is empty" : `is not JSON${place === undefined ? "" : ` at ${place}`}`,
-    expected: "the JSON of an export, pasted or as a file",
-  };
+/** @param why what the parser says of it, which quotes it: only the place is shown, since it may have secrets */
+function noDocument(why?: string) {
+  const place = /line \d+ column \d+/.exec(why ?? "")?.[0];
+  const text = why === undefined ? "is empty" : `is not JSON${place === undefined ? "" : ` at ${place}`}`;
+  return fault("document", text, "the JSON of an export, pasted or as a file");
 }
 
-const NOT_AN_OBJECT = {
-  field: "document",
-  fault: "is not an object",
-  expected: "the JSON of an export",
-};
+const NOT_AN_OBJECT = fault("document", "is not an object", "the JSON of an export");
 
 /** Whether the text may have secrets in it, whether it is JSON or not. */
 function maySaySecrets(document: string): boolean {
@@ -122,42 +135,46 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
   return showPage(
     c,
     { title: `Import into ${tenant}`, place: "settings", refused },
-    <section class="narrow">
-      <Crumb href={addressOf(SETTINGS, { tenant })}>{`Settings of ${tenant}`}</Crumb>
-      <h1>{`Import into ${tenant}`}</h1>
-      <p class="lede">
-        Destinations that do not exist are created with their ids. Those that exist are changed, and keep
-        their secrets. The tenant's other destinations stay as they are. A configuration with an error changes
-        nothing.
-      </p>
-      <form class="stack" method="post" action={IMPORT} enctype="multipart/form-data">
-        <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
-        <FormNotice form={form} />
+    <Top
+      of="narrow"
+      crumb={crumbOf(tenant)}
+      title={`Import into ${tenant}`}
+      lede="Destinations that do not exist are created with their ids. Those that exist are changed, and keep their secrets. The tenant's other destinations stay as they are. A configuration with an error changes nothing."
+    >
+      <PostForm
+        form={form}
+        action={IMPORT}
+        enctype="multipart/form-data"
+        hidden={{ tenant }}
+        aside={
+          <ActionButtons
+            of={[
+              ["try", "See what it would do", dryRun ? "" : "main"],
+              ["import", "Import", dryRun ? "main" : ""],
+            ]}
+          />
+        }
+      >
         {dryRun && <DryRun result={dryRun} />}
-        <AreaField
+        <Input
           form={form}
           name="document"
-          placeholder={'{"version": 1, "destinations": []}'}
-          {...(isHidden && {
-            hint: "It may contain secrets, so it is not shown again. Paste it again, or choose the file again.",
-          })}
+          hint={
+            isHidden
+              ? "It may contain secrets, so it is not shown again. Paste it again, or choose the file again."
+              : undefined
+          }
         />
         <div>
           <label for="f-file">Or a file, which takes precedence</label>
           <input type="file" id="f-file" name="file" accept=".json,application/json" />
         </div>
-        <div class="actions">
-          <button type="submit" name="action" value="try" class={dryRun ? "" : "main"}>
-            See what it would do
-          </button>
-          <button type="submit" name="action" value="import" class={dryRun ? "main" : ""}>
-            Import
-          </button>
-        </div>
-      </form>
-    </section>,
+      </PostForm>
+    </Top>,
   );
 }
+
+const crumbOf = (tenant: string) => [addressOf(SETTINGS, { tenant }), `Settings of ${tenant}`] as const;
 
 const DryRun: FC<{ result: TenantImport }> = ({ result }) => (
   <output class="notice">
@@ -197,13 +214,12 @@ function showImported(c: DashboardContext, tenant: string, { created, changed, u
   return showPage(
     c,
     { title: "Configuration imported", place: "settings" },
-    <section class="narrow">
-      <Crumb href={addressOf(SETTINGS, { tenant })}>{`Settings of ${tenant}`}</Crumb>
-      <h1>Configuration imported</h1>
-      <p class="lede">
-        {`${plural(created.length, "destination")} created, ${changed.length} changed, ${unchanged.length} as before.`}
-        {isSecret && " Copy the new signing secrets now: they are not shown again."}
-      </p>
+    <Top
+      of="narrow"
+      crumb={crumbOf(tenant)}
+      title="Configuration imported"
+      lede={`${plural(created.length, "destination")} created, ${changed.length} changed, ${unchanged.length} as before.${isSecret ? " Copy the new signing secrets now: they are not shown again." : ""}`}
+    >
       <div class="stack">
         {created.map((one) => (
           <article class="delivery" aria-label={one.id}>
@@ -227,6 +243,33 @@ function showImported(c: DashboardContext, tenant: string, { created, changed, u
           </p>
         ))}
       </div>
-    </section>,
+    </Top>,
+  );
+}
+
+function showDeletion(c: DashboardContext, tenant: string, { typed, refused }: RefusedForm = {}) {
+  const form = formState(typed ?? {}, tenantDeletionFields, refused);
+  return showPage(
+    c,
+    { title: `Delete ${tenant}`, place: "settings", refused },
+    <Top of="narrow" crumb={crumbOf(tenant)} title={`Delete the tenant ${tenant}?`}>
+      <div class="stack">
+        <p>
+          This cannot be undone. It deletes the tenant's destinations and settings, revokes its keys, ends its
+          sessions, disables its portal links, and erases the contents of all its events.
+        </p>
+        <p>Unfinished deliveries are cancelled. A request that is on its way still arrives.</p>
+        <PostForm
+          form={form}
+          action={DELETE}
+          hidden={{ tenant }}
+          submit="Delete the tenant"
+          button="main bad"
+          cancel={crumbOf(tenant)[0]}
+        >
+          <Input form={form} name="confirm" hint={`Type ${tenant} to confirm.`} />
+        </PostForm>
+      </div>
+    </Top>,
   );
 }

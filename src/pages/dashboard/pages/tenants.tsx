@@ -1,13 +1,13 @@
 /** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
 
 import type { Hono } from "hono";
+import type { FC, PropsWithChildren } from "hono/jsx";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
 import { addressOf } from "../../ui/format.ts";
-import { ButtonLink, Pager, Section, Top } from "../../ui/parts.tsx";
-import { pageOfRows } from "../../ui/services.ts";
+import { ButtonLink, Pager, Section, Submit, Top } from "../../ui/parts.tsx";
+import { pageAfter } from "../../ui/services.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/tenants";
@@ -16,23 +16,26 @@ const PAGE_SIZE = 100;
 export function registerTenantPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
     const { tenant, tenants: own } = c.get("visitor");
-    const after = c.req.query("after");
-    const listed = own ? ok(own) : await getTenants(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      async (page) => (own ? ok(own) : getTenants(callerOnPage(c), page)),
+      (name) => name,
+    );
     if (listed.kind !== "ok") return showNotFound(c);
-    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const { rows, ...pager } = listed.value;
+    const lede =
+      tenant === undefined
+        ? "The pages show all tenants. Choose one to see only what belongs to it."
+        : `The pages show the tenant ${tenant} alone.`;
+    const empty = pager.isFirst
+      ? "None yet. A tenant appears here once it has a destination."
+      : "No more tenants.";
     return showPage(
       c,
       { title: "Tenants", place: "tenants" },
       <>
-        <Top
-          of="narrow"
-          title="Tenants"
-          lede={
-            tenant === undefined
-              ? "The pages show all tenants. Choose one to see only what belongs to it."
-              : `The pages show the tenant ${tenant} alone.`
-          }
-        >
+        <Top of="narrow" title="Tenants" lede={lede}>
           <TenantForm action="/dashboard" button="Show this tenant">
             {tenant !== undefined && own === undefined && (
               <ButtonLink href="/dashboard?tenant=">Show all tenants</ButtonLink>
@@ -40,24 +43,33 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
           </TenantForm>
         </Top>
         <Section id="known" title={own ? "Your tenants" : "Tenants with destinations"}>
-          {rows.length === 0 ? (
-            <p class="empty">
-              {after === undefined
-                ? "None yet. A tenant appears here once it has a destination."
-                : "No more tenants."}
-            </p>
-          ) : (
-            <ul class="names">
-              {rows.map((name) => (
-                <li class="break">
-                  <a href={addressOf("/dashboard", { tenant: name })}>{name}</a>
-                </li>
-              ))}
-            </ul>
-          )}
-          <Pager path={PATH} next={next && { after: next }} isFirst={after === undefined} />
+          {rows.length === 0 && <p class="empty">{empty}</p>}
+          <ul class="names">
+            {rows.map((name) => (
+              <li class="break">
+                <a href={addressOf("/dashboard", { tenant: name })}>{name}</a>
+              </li>
+            ))}
+          </ul>
+          <Pager path={PATH} {...pager} />
         </Section>
       </>,
     );
   });
 }
+
+type FormProps = PropsWithChildren<Readonly<{ action: string; button: string }>>;
+
+/** Chooses a tenant by its name, for the page at `action`. @param props `children`: further actions, beside the button */
+export const TenantForm: FC<FormProps> = ({ action, button, children }) => (
+  <form class="stack" method="get" action={action}>
+    <label>
+      Tenant
+      <input name="tenant" required maxlength={64} placeholder="acme" autocomplete="off" spellcheck={false} />
+    </label>
+    <div class="actions">
+      <Submit>{button}</Submit>
+      {children}
+    </div>
+  </form>
+);

@@ -121,8 +121,6 @@ export const OutageChart: FC<{ comparison: Comparison }> = ({
 };
 
 type Scale = Readonly<{ x: (second: number) => number; y: (requests: number) => number }>;
-
-/** The path of an area above the axis. */
 function area(points: readonly Peak[], pick: (point: Peak) => number, { x, y }: Scale): string {
   const line = points.map((point) => `L${rounded(x(point.second))} ${rounded(y(pick(point)))}`).join("");
   return `M0 ${HEIGHT}${line}V${HEIGHT}z`;

@@ -121,8 +121,6 @@ function validated(retry: unknown): RetrySpec | Refused {
   const errors = errorsOf({ ...result, data } as Checked);
   return { kind: "invalid", detail: "The policy is not valid", errors };
 }
-
-/** A valid policy and its result. */
 type Simulation = Readonly<{ spec: RetrySpec; policy: RetryPolicy; comparison: Comparison }>;
 
 async function simulate(

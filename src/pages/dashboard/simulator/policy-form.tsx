@@ -11,16 +11,8 @@ import { presetNames, presets, unlimitedAttempts } from "../../../core/retry/pre
 import { retryAfterEffects } from "../../../core/retry/transition.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import {
-  ChoiceField,
-  FormNotice,
-  type FormState,
-  formState,
-  type Option,
-  TextField,
-  valueIn,
-} from "../../ui/fields.tsx";
-import { destinationLabels } from "../../ui/form-fields.ts";
+import { FormNotice, type FormState, formState, Input, valueIn } from "../../ui/fields.tsx";
+import { destinationLabels, given, type Option } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { Submit } from "../../ui/parts.tsx";
 import { outages } from "./outages.tsx";
@@ -36,27 +28,25 @@ export function secondsOf(text: string): number | string {
   return amount === undefined ? text : Number(amount) * spanUnits[unit as keyof typeof spanUnits];
 }
 
+/** The fields that are a duration, a number or a text each. */
+const durations = ["base", "cap", "give_up_after", "expire_unattempted_after"] as const;
+const numbers = ["factor", "max_attempts"] as const;
+const texts = ["preset", "retry_after"] as const;
+
 /** The policy in the form, not validated yet. */
 export function specIn(form: Form): Readonly<Record<string, unknown>> {
   const duration = (name: string) => {
     const text = textIn(form, name);
     return text === undefined ? undefined : secondsOf(text);
   };
-  const schedule = textIn(form, "schedule")?.split(",").map(secondsOf);
-  const given = {
-    preset: textIn(form, "preset"),
-    schedule,
-    base: duration("base"),
-    factor: numberIn(form, "factor") ?? undefined,
-    cap: duration("cap"),
-    jitter: jitterIn(form),
-    max_attempts: numberIn(form, "max_attempts") ?? undefined,
-    give_up_after: duration("give_up_after"),
-    expire_unattempted_after: duration("expire_unattempted_after"),
-    retry_after: textIn(form, "retry_after"),
-    on: statusesIn(form),
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return given<unknown>([
+    ...texts.map((name) => [name, textIn(form, name)] as const),
+    ...durations.map((name) => [name, duration(name)] as const),
+    ...numbers.map((name) => [name, numberIn(form, name)] as const),
+    ["schedule", textIn(form, "schedule")?.split(",").map(secondsOf)],
+    ["jitter", jitterIn(form)],
+    ["on", statusesIn(form)],
+  ]);
 }
 
 /** A status that is not a number is passed on as it is. */
@@ -75,26 +65,18 @@ function jitterIn(form: Form): unknown {
 }
 
 /** The fields of a policy: the inverse of `specIn`. */
-export function policyFieldsOf(spec: RetrySpec): PolicyFields {
-  const { preset = "breakwater", schedule, base, factor, cap, jitter, max_attempts, give_up_after } = spec;
-  const { expire_unattempted_after, retry_after, on } = spec;
-  const given = {
-    preset,
-    schedule: schedule?.map(spanText).join(", "),
-    base: base && spanText(base),
-    factor: factor && String(factor),
-    cap: cap && spanText(cap),
-    jitter: typeof jitter === "object" ? "proportional" : jitter,
-    proportional: typeof jitter === "object" ? String(jitter.proportional) : undefined,
-    max_attempts: max_attempts && String(max_attempts),
-    give_up_after: give_up_after && spanText(give_up_after),
-    expire_unattempted_after: expire_unattempted_after && spanText(expire_unattempted_after),
-    retry_after,
-    on_retry: on?.retry?.join(", "),
-    on_fail: on?.fail?.join(", "),
-  };
-  const entries = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return Object.fromEntries(entries);
+export function policyFieldsOf({ preset = "breakwater", ...rest }: RetrySpec): PolicyFields {
+  const spec = { preset, ...rest };
+  const { schedule, jitter, on } = spec;
+  return given<string | undefined>([
+    ...durations.map((name) => [name, spec[name] === undefined ? undefined : spanText(spec[name])] as const),
+    ...[...numbers, ...texts].map((name) => [name, spec[name]?.toString()] as const),
+    ["schedule", schedule?.map(spanText).join(", ")],
+    ["jitter", typeof jitter === "object" ? "proportional" : jitter],
+    ["proportional", typeof jitter === "object" ? String(jitter.proportional) : undefined],
+    ["on_retry", on?.retry?.join(", ")],
+    ["on_fail", on?.fail?.join(", ")],
+  ]);
 }
 
 export const PATH = "/dashboard/simulator";
@@ -124,13 +106,15 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
     <form class="stack" method="get" action={PATH} data-preview>
       <FormNotice form={form} />
       <div class="fields">
-        <ChoiceField form={form} name="preset" options={presetNames.map(same)} />
-        <ChoiceField
+        <Input kind="choice" form={form} name="preset" options={presetNames.map(same)} />
+        <Input
+          kind="choice"
           form={form}
           name="outage"
           options={Object.entries(outages).map(([name, { title }]) => [name, title])}
         />
-        <ChoiceField
+        <Input
+          kind="choice"
           form={form}
           name="destination"
           options={[["", "a new destination"], ...destinations.map((row) => [row.id, nameOf(row)] as const)]}
@@ -158,7 +142,7 @@ export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
   const preset = presets[presetNames.find((name) => name === valueIn(form, "preset")) ?? "breakwater"];
   const own = presetTexts(preset);
   const text = (name: string, placeholder: string) => (
-    <TextField form={form} name={name} placeholder={placeholder} maxlength={500} />
+    <Input form={form} name={name} placeholder={placeholder} maxlength={500} />
   );
   return (
     <>
@@ -171,7 +155,8 @@ export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
       </fieldset>
       <fieldset class="fields">
         <legend>Jitter and limits</legend>
-        <ChoiceField
+        <Input
+          kind="choice"
           form={form}
           name="jitter"
           options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
@@ -180,7 +165,8 @@ export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
         {text("max_attempts", own.attempts)}
         {text("give_up_after", spanText(preset.giveUpAfterMs / 1000))}
         {text("expire_unattempted_after", spanText(preset.expireUnattemptedAfterMs / 1000))}
-        <ChoiceField
+        <Input
+          kind="choice"
           form={form}
           name="retry_after"
           options={[["", `preset: ${preset.retryAfter}`], ...retryAfterEffects.map(same)]}

@@ -94,8 +94,6 @@ const GiveUp: FC<{ x: number; height: number }> = ({ x, height }) => (
     <title>given up here, even if attempts are left</title>
   </line>
 );
-
-/** When the policy gives up. */
 export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: RetryPreview): string {
   const count = plural(attempts.length, "attempt");
   if (ends === "exhausted" && attempts.length === 1) return `Gives up after ${count}: nothing is retried.`;

@@ -1,16 +1,22 @@
-/** The token with which an agent of the visitor's own uses the MCP server, within the visit. */
+/**
+ * The token with which an agent of the visitor's own uses the MCP server, within the visit, and the actions that it has asked for:
+ * the visitor approves or refuses each.
+ */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { getActions } from "../../../features/approvals/service.ts";
+import { type ActionView, getAction, getActions } from "../../../features/approvals/service.ts";
 import { type AgentToken, agentTokenOf } from "../../../features/portal-links/visits.ts";
-import { ActionTable } from "../../ui/action-panel.tsx";
-import { CheckBox, Copyable, Section, Submit, Top } from "../../ui/parts.tsx";
-import { showPortalPage } from "../layout.tsx";
-import { useLook } from "../look.ts";
+import { decide, decisions } from "../../../http/mcp/approval.ts";
+import { ActionPanel, ActionTable } from "../../ui/action-panel.tsx";
+import { PostForm } from "../../ui/fields.tsx";
+import { CheckBox, Copyable, Crumb, Section, Top } from "../../ui/parts.tsx";
+import { attempt } from "../../ui/services.ts";
+import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
+import { type Look, useLook } from "../look.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
-import { ACTIONS, actionTitle } from "./actions.tsx";
 
 const PATH = "/portal/agent";
+const ACTIONS = "/portal/actions";
 
 export function registerAgentPage(app: Hono<PortalEnv>): void {
   app.get(PATH, (c) => show(c));
@@ -44,12 +50,9 @@ async function show(c: PortalContext, made?: AgentToken) {
 const TokenForm: FC = () => {
   const { agent } = useLook().t;
   return (
-    <form class="stack" method="post" action={PATH}>
+    <PostForm action={PATH} submit={agent.make}>
       <CheckBox name="confirm" value="on" checked label={agent.confirm} />
-      <div class="actions">
-        <Submit>{agent.make}</Submit>
-      </div>
-    </form>
+    </PostForm>
   );
 };
 
@@ -65,3 +68,36 @@ const Token: FC<{ made: AgentToken; address: string }> = ({ made: { token, expir
     </section>
   );
 };
+
+export function registerActionPages(app: Hono<PortalEnv>): void {
+  app.get(`${ACTIONS}/:id`, async (c) => {
+    const found = await getAction(callerInPortal(c), c.req.param("id"));
+    if (found.kind !== "ok") return showPortalNotFound(c);
+    const { t } = c.get("look");
+    const action = found.value;
+    const title = actionTitle(t, action);
+    return showPortalPage(
+      c,
+      { title, place: "endpoints" },
+      <ActionPanel action={action} title={title} path={`${ACTIONS}/${action.id}`}>
+        <Crumb href={PATH}>{t.agent.title}</Crumb>
+      </ActionPanel>,
+    );
+  });
+
+  for (const [step, decision] of decisions)
+    app.post(`${ACTIONS}/:id/${step}`, async (c) => {
+      const caller = callerInPortal(c);
+      const id = c.req.param("id");
+      const { origin } = new URL(c.req.url);
+      const done = await attempt(caller, () => decide(caller, { id, decision, origin }));
+      const at = `${ACTIONS}/${id}`;
+      return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
+    });
+}
+
+/** The name of the action's tool, in the visitor's language. */
+function actionTitle({ actions }: Look["t"], { tool }: ActionView): string {
+  const names: Readonly<Record<string, string>> = actions.tools;
+  return names[tool] ?? tool;
+}

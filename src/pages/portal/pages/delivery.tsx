@@ -1,20 +1,20 @@
 /** The page of one delivery: its state and the reason for it, every attempt with request and answer, and the event. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { type EventRequest, readable, textOf } from "../../../delivery/http.ts";
+import type { EventRequest } from "../../../delivery/http.ts";
 import { attemptsAreKept, headOf, sentNow } from "../../../features/deliveries/attempts.ts";
 import { retryDelivery } from "../../../features/deliveries/repairs.ts";
 import type { DeliveryJson } from "../../../features/deliveries/schema.ts";
 import { type DeliveryInFull, getDeliveryInFull } from "../../../features/deliveries/service.ts";
-import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { attemptAt } from "../../ui/attempt-page.tsx";
 import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/delivery-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
+import { EventBody } from "../../ui/event-body.tsx";
 import { EventLabels } from "../../ui/event-labels.tsx";
 import { requestText } from "../../ui/exchange.ts";
 import { indented } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { Ago, Copyable, Crumb, Press, Section, StateLabel } from "../../ui/parts.tsx";
+import { Ago, Banner, Crumb, Fold, Press, Section, StateLabel } from "../../ui/parts.tsx";
 import { attemptsMade } from "../../ui/status-text.ts";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { useLook } from "../look.ts";
@@ -77,13 +77,10 @@ const DeliveryView: FC<ViewProps> = (props) => {
         <EventLabels event={event} class="sub small soft" />
       </section>
       <PortalOutcomeNotice name={outcome} />
-      <section class={`status tone-${tone}`} aria-label={t.log.state}>
-        <p>
-          <strong>{label}</strong>
-        </p>
+      <Banner label={t.log.state} tone={tone} title={<strong>{label}</strong>}>
         <p class="break">{text}</p>
         {delivery.transform_fault !== undefined && <p class="break">{delivery.transform_fault}</p>}
-      </section>
+      </Banner>
       {mayResend && event.isErased && <p class="soft">{t.delivery.notAgain}</p>}
       {mayResend && !event.isErased && (
         <section class="actions" aria-label={t.delivery.resend}>
@@ -98,8 +95,8 @@ const DeliveryView: FC<ViewProps> = (props) => {
         />
         {delivery.log.length === 0 ? <p class="empty">{t.delivery.noAttempts}</p> : <Attempts {...props} />}
       </Section>
-      <Section id="payload" title={t.delivery.payload}>
-        {may("see_payload") ? <Payload event={event} /> : <p class="soft">{t.delivery.payloadHidden}</p>}
+      <Section id="payload" title={t.body.text}>
+        {may("see_payload") ? <EventBody event={event} /> : <p class="soft">{t.exchange.hidden}</p>}
       </Section>
     </>
   );
@@ -119,19 +116,18 @@ const Attempts: FC<ViewProps> = ({ delivery, event, destination, areKept, sent }
           <div class="break">
             {number !== undefined && <strong>{`${t.delivery.attempt(f.count(number))}: `}</strong>}
             <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
-            <span class="soft">{` ${t.delivery.after(f.duration(entry.latency_ms))}`}</span>
+            <span class="soft">{` ${t.exchange.after(f.duration(entry.latency_ms))}`}</span>
             {may("see_payload") && <Answer entry={entry} />}
             {may("see_payload") && areKept(entry) && (
               <p>
-                <a href={attemptAt(`/portal/deliveries/${delivery.id}`, entry.at)}>{t.attempt.whole}</a>
+                <a href={attemptAt(`/portal/deliveries/${delivery.id}`, entry.at)}>{t.delivery.whole}</a>
               </p>
             )}
             {destination && sent && (
-              <details>
-                <summary>{t.delivery.request}</summary>
-                <p class="hint">{t.delivery.requestHint}</p>
+              <Fold title={t.exchange.request}>
+                <p class="hint">{t.exchange.requestHint}</p>
                 <pre tabindex={0}>{request(Date.parse(entry.at), number)}</pre>
-              </details>
+              </Fold>
             )}
           </div>
         </li>
@@ -141,27 +137,14 @@ const Attempts: FC<ViewProps> = ({ delivery, event, destination, areKept, sent }
 };
 
 const Answer: FC<{ entry: DeliveryJson["log"][number] }> = ({ entry }) => {
-  const { delivery: t } = useLook().t;
+  const { delivery: t, exchange } = useLook().t;
   if (entry.status === undefined) return null;
   if (entry.response !== undefined && entry.response !== "")
     return (
-      <details>
-        <summary>{t.response}</summary>
+      <Fold title={exchange.response}>
         <p class="hint">{t.beginning}</p>
         <pre tabindex={0}>{indented(entry.response)}</pre>
-      </details>
+      </Fold>
     );
-  return <p class="hint">{isSuccess(entry) ? t.responseNone : t.responseEmpty}</p>;
-};
-
-const Payload: FC<{ event: StoredEvent }> = ({ event: { body, isErased } }) => {
-  const { delivery: t } = useLook().t;
-  if (isErased) return <p>{t.erased}</p>;
-  if (!body) return <p>{t.damaged}</p>;
-  const text = readable(textOf(body));
-  return text === undefined ? (
-    <Copyable id="sent-body" label={t.base64} text={body.toBase64()} />
-  ) : (
-    <Copyable id="sent-body" label={t.payload} text={indented(text)} />
-  );
+  return <p class="hint">{isSuccess(entry) ? t.responseNone : exchange.empty}</p>;
 };

@@ -22,16 +22,16 @@ import { readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { AreaField, FormNotice, type FormState, GroupField, markOf, TextField } from "../../ui/fields.tsx";
+import { TypeExample, TypeSchema } from "../../ui/event-type-parts.tsx";
+import { type FormState, GroupField, Input, markOf, PostForm } from "../../ui/fields.tsx";
+import { FilterPreview } from "../../ui/filter-preview.tsx";
 import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { ButtonLink, CheckBox, Crumb, Submit } from "../../ui/parts.tsx";
+import { ButtonLink, CheckBox, Fold, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
 import { attemptRead, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
-import { FilterPreview } from "../filter-preview.tsx";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { useLook } from "../look.ts";
-import { may } from "../may.ts";
 import { portalOutcomeAt } from "../parts.tsx";
 import { aboveFaults, type FieldFaults, fieldFaultsOf, portalForm } from "../problems.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
@@ -44,7 +44,7 @@ import {
   signingInputs,
   signingLabels,
 } from "../signing-fields.tsx";
-import { TypeExample, TypeSchema } from "../type-example.tsx";
+import { may } from "../surface.ts";
 
 const NEW = "/portal/endpoints/new";
 const CHANGE = "/portal/endpoints/:id/change";
@@ -66,54 +66,56 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     if (created.kind === "ok") return showEndpointSecret(c, created.value, "created");
     if (created.existing !== undefined)
       return c.redirect(portalOutcomeAt(`/portal/endpoints/${created.existing}`, "created-before"), 303);
-    return showForm(c, {
-      typed: form,
-      faults: refusedFaults(c, form, created),
-      status: statusOfRefused(created),
-    });
+    return showAgain(c, form, created);
   });
 
-  app.get(CHANGE, may("change_endpoint"), async (c) => {
-    const found = await getDestination(callerInPortal(c), c.req.param("id"));
-    if (found.kind !== "ok") return showPortalNotFound(c);
-    return showForm(c, { typed: typedOf(found.value), row: found.value });
-  });
+  app.get(CHANGE, may("change_endpoint"), (c) =>
+    withEndpoint(c, (row) => showForm(c, { typed: typedOf(row), row })),
+  );
 
-  app.post(CHANGE, may("change_endpoint"), async (c) => {
-    const caller = callerInPortal(c);
-    const found = await getDestination(caller, c.req.param("id"));
-    if (found.kind !== "ok") return showPortalNotFound(c);
-    const row = found.value;
-    const form: Form = await c.req.parseBody({ all: true });
-    const { body, faults } = inputOf(c, form, row);
-    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const updated = await saveDestination(caller, { id: row.id, input: body, requestUrl: c.req.url });
-    if (updated.kind === "ok")
-      return c.redirect(portalOutcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
-    if (updated.kind === "not_found" || updated.kind === "conflict")
-      return showRefused(c, updated, `/portal/endpoints/${row.id}`);
-    const status = statusOfRefused(updated);
-    return showForm(c, { typed: form, faults: refusedFaults(c, form, updated), row, status });
-  });
+  app.post(CHANGE, may("change_endpoint"), (c) =>
+    withEndpoint(c, async (row) => {
+      const form: Form = await c.req.parseBody({ all: true });
+      const { body, faults } = inputOf(c, form, row);
+      if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+      const change = { id: row.id, input: body, requestUrl: c.req.url };
+      const updated = await saveDestination(callerInPortal(c), change);
+      const path = `/portal/endpoints/${row.id}`;
+      if (updated.kind === "ok") return c.redirect(portalOutcomeAt(path, "saved"), 303);
+      if (updated.kind === "not_found" || updated.kind === "conflict") return showRefused(c, updated, path);
+      return showAgain(c, form, updated, row);
+    }),
+  );
 
   // Nothing is saved: the form is shown again, with what its event types and its filter take.
-  app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), async (c) => {
-    const caller = callerInPortal(c);
-    const found = await getDestination(caller, c.req.param("id"));
-    if (found.kind !== "ok") return showPortalNotFound(c);
-    const row = found.value;
-    const form: Form = await c.req.parseBody({ all: true });
-    const { body, faults: all } = inputOf(c, form, row);
-    const { event_types: types, filter } = all;
-    const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
-    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const typed = { event_types: body.event_types, filter: body.filter };
-    const previewed = await attemptWith(caller, destinationDraft, typed, (settings) =>
-      previewDestination(caller, { ...settings, id: row.id }),
-    );
-    if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });
-    const status = statusOfRefused(previewed);
-    return showForm(c, { typed: form, faults: refusedFaults(c, form, previewed), row, status });
+  app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), (c) =>
+    withEndpoint(c, async (row) => {
+      const caller = callerInPortal(c);
+      const form: Form = await c.req.parseBody({ all: true });
+      const { body, faults: all } = inputOf(c, form, row);
+      const { event_types: types, filter } = all;
+      const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
+      if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+      const typed = { event_types: body.event_types, filter: body.filter };
+      const previewed = await attemptWith(caller, destinationDraft, typed, (settings) =>
+        previewDestination(caller, { ...settings, id: row.id }),
+      );
+      if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });
+      return showAgain(c, form, previewed, row);
+    }),
+  );
+}
+async function withEndpoint(c: PortalContext, show: (row: Destination) => Promise<Response>) {
+  const found = await getDestination(callerInPortal(c), c.req.param("id") ?? "");
+  return found.kind === "ok" ? show(found.value) : showPortalNotFound(c);
+}
+
+function showAgain(c: PortalContext, typed: Form, refused: Refused, row?: Destination) {
+  return showForm(c, {
+    typed,
+    faults: refusedFaults(c, typed, refused),
+    row,
+    status: statusOfRefused(refused),
   });
 }
 
@@ -133,10 +135,10 @@ function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFau
   return Object.keys(faults).length > 0 ? faults : { form: look.t.refused.unavailable };
 }
 
-type Input = Readonly<{ body: Readonly<Record<string, unknown>>; faults: FieldFaults }>;
+type TypedEndpoint = Readonly<{ body: Readonly<Record<string, unknown>>; faults: FieldFaults }>;
 
 /** The form's input, as the API takes it, and faults of it that the API would not see so. */
-function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
+function inputOf(c: PortalContext, form: Form, row?: Destination): TypedEndpoint {
   const look = c.get("look");
   const { t } = look;
   const types = chosenTypes(form);
@@ -197,7 +199,7 @@ const MOST_TYPES = 100;
 type Filled = Readonly<{
   typed: Form;
   faults?: FieldFaults;
-  row?: Destination;
+  row?: Destination | undefined;
   preview?: DestinationPreview;
   status?: 422 | 500 | 503;
 }>;
@@ -219,9 +221,7 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, preview, st
   return showPortalPage(
     c,
     { title, place: "endpoints" },
-    <section class="narrow">
-      <Crumb href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</Crumb>
-      <h1>{title}</h1>
+    <Top of="narrow" crumb={[back, row === undefined ? t.endpoint.crumb : t.test.back]} title={title}>
       <EndpointForm
         form={portalForm(typed, labels, faults)}
         back={back}
@@ -230,7 +230,7 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, preview, st
         access={c.get("visitor").access}
         preview={preview}
       />
-    </section>,
+    </Top>,
     status ?? (Object.keys(faults).length > 0 ? 422 : 200),
   );
 }
@@ -256,31 +256,47 @@ const EndpointForm: FC<FormProps> = ({ form, back, types, row, access, preview }
   const most = (name: LimitedField) =>
     access[name] === null ? undefined : t.form.atMost(f.count(access[name]));
   return (
-    <form class="stack" method="post" action={row === undefined ? NEW : `${back}/change`}>
-      {row === undefined && (
-        <input
-          type="hidden"
-          name="form"
-          value={textIn(form.values, "form") ?? newTokenId()}
-          autocomplete="off"
-        />
-      )}
-      <FormNotice form={form} />
+    <PostForm
+      form={form}
+      action={row === undefined ? NEW : `${back}/change`}
+      hidden={{ form: row === undefined ? (textIn(form.values, "form") ?? newTokenId()) : undefined }}
+      submit={row === undefined ? t.form.add : t.form.save}
+      aside={
+        <>
+          {mayTry && (
+            <button
+              type="submit"
+              formaction={`${back}/preview#preview`}
+              formnovalidate
+              aria-describedby="preview-hint"
+            >
+              {t.preview.try}
+            </button>
+          )}
+          <a href={back}>{t.cancel}</a>
+          {mayTry && (
+            <span class="hint" id="preview-hint">
+              {t.preview.nothingSaved}
+            </span>
+          )}
+        </>
+      }
+    >
       {row === undefined || kindNameOf(row.url) === "https" ? (
-        <TextField form={form} name="url" type="url" required placeholder="https://example.com/webhooks" />
+        <Input form={form} name="url" kind="url" required placeholder="https://example.com/webhooks" />
       ) : (
         <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
       )}
       <TypeChoice form={form} types={types} />
-      <details open={isMoreOpen}>
-        <summary>{t.form.more}</summary>
+      <Fold title={t.form.more} open={isMoreOpen}>
         <div class="stack">
           {visitorTexts.map(({ name, maxlength }) => (
-            <TextField form={form} name={name} hint={t.fields[name].hint} maxlength={maxlength} />
+            <Input form={form} name={name} hint={t.fields[name].hint} maxlength={maxlength} />
           ))}
-          <AreaField form={form} name="filter" class="short" hint={t.form.filterHint} />
+          <Input kind="area" form={form} name="filter" class="short" hint={t.form.filterHint} />
           {preview && <FilterPreview preview={preview} />}
-          <AreaField
+          <Input
+            kind="area"
             form={form}
             name="headers"
             class="short"
@@ -293,32 +309,13 @@ const EndpointForm: FC<FormProps> = ({ form, back, types, row, access, preview }
             <p class="hint">{t.form.limitsHint}</p>
             <div class="fields">
               {limitedFields.map((name) => (
-                <TextField form={form} name={name} inputmode="decimal" autocomplete="off" hint={most(name)} />
+                <Input form={form} name={name} inputmode="decimal" hint={most(name)} />
               ))}
             </div>
           </fieldset>
         </div>
-      </details>
-      <div class="actions">
-        <Submit>{row === undefined ? t.form.add : t.form.save}</Submit>
-        {mayTry && (
-          <button
-            type="submit"
-            formaction={`${back}/preview#preview`}
-            formnovalidate
-            aria-describedby="preview-hint"
-          >
-            {t.preview.try}
-          </button>
-        )}
-        <a href={back}>{t.cancel}</a>
-      </div>
-      {mayTry && (
-        <p class="hint" id="preview-hint">
-          {t.preview.nothingSaved}
-        </p>
-      )}
-    </form>
+      </Fold>
+    </PostForm>
   );
 };
 
@@ -368,7 +365,7 @@ const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form
             ))}
           </fieldset>
         )}
-        <TextField form={shown} name="other_types" autocomplete="off" hint={t.form.otherTypesHint} />
+        <Input form={shown} name="other_types" hint={t.form.otherTypesHint} />
       </div>
     </GroupField>
   );
@@ -379,18 +376,20 @@ type OptionProps = Readonly<{ type: EventType; place: number; isChosen: boolean 
 const TypeOption: FC<OptionProps> = ({ type, place, isChosen }) => {
   const { t } = useLook();
   const { name, description, example, schema } = type;
+  const title = (
+    <>
+      {t.form.details} <span class="hidden">{name}</span>
+    </>
+  );
   return (
     <div>
       <CheckBox name="type" value={name} checked={isChosen} label={<span class="break">{name}</span>} />
       {description !== null && <p class="hint break">{description}</p>}
       {(example !== null || schema !== null) && (
-        <details>
-          <summary>
-            {t.form.details} <span class="hidden">{name}</span>
-          </summary>
-          <TypeExample type={type} place={place} />
-          <TypeSchema type={type} place={place} />
-        </details>
+        <Fold title={title}>
+          <TypeExample name={name} example={example} id={place} />
+          <TypeSchema name={name} schema={schema} id={place} />
+        </Fold>
       )}
     </div>
   );

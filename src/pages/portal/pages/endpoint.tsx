@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import { certificationIn } from "../../../core/certification.ts";
-import { previousSecrets } from "../../../core/credentials.ts";
+import { DAY_MS } from "../../../core/retention.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { canCertify } from "../../../delivery/certification.ts";
 import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
@@ -10,24 +10,25 @@ import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
+import type { Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
-import { BlockedKeys } from "../../ui/blocked-keys.tsx";
+import { isoTime } from "../../../time.ts";
 import { certificationSummary } from "../../ui/certification-page.tsx";
 import { Legend, SeriesChart, totalsOf } from "../../ui/charts.tsx";
-import { Consumers } from "../../ui/consumers.tsx";
 import { DeliveryLog, type LogPage } from "../../ui/delivery-log.tsx";
-import { readParts } from "../../ui/destination-parts.ts";
+import { BlockedKeys, Consumers, readParts } from "../../ui/destination-parts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { TextField } from "../../ui/fields.tsx";
+import { Input, PostForm } from "../../ui/fields.tsx";
 import { indented } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { CheckAll, Crumb, Figure, Press, Section } from "../../ui/parts.tsx";
+import { Banner, CheckAll, FigureList, Fold, Press, Section, Top } from "../../ui/parts.tsx";
+import { isUnderWay, ReplayProgress } from "../../ui/replay-progress.tsx";
+import { SecretRotation } from "../../ui/secret-page.tsx";
 import { TransformSummary } from "../../ui/transform-page.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { type Look, useLook } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
 import { type FieldFaults, portalForm } from "../problems.ts";
-import { ResendMany } from "../resend-many.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 import { statusOfRow } from "./endpoints.tsx";
@@ -80,18 +81,15 @@ const EndpointPage: FC<Endpoint & Readonly<{ faults: FieldFaults; outcome: Child
   const { tone, text, label } = portalStatusText(look, status, now);
   return (
     <>
-      <section>
-        <Crumb href="/portal">{t.endpoint.crumb}</Crumb>
-        <h1>{nameOf(row)}</h1>
-        {row.description !== null && <p class="lede">{shortUrl(row.url)}</p>}
-      </section>
+      <Top
+        crumb={["/portal", t.endpoint.crumb]}
+        title={nameOf(row)}
+        lede={row.description !== null && shortUrl(row.url)}
+      />
       {outcome}
-      <section class={`status tone-${tone}`} aria-label={t.list.status}>
-        <p>
-          <strong>{label}</strong>
-        </p>
+      <Banner label={t.list.status} tone={tone} title={<strong>{label}</strong>}>
         <p>{isFetched && status.kind === "idle" ? t.polling.target : text}</p>
-      </section>
+      </Banner>
       <Actions row={row} path={path} />
       {!isFetched && <Traffic {...props} />}
       {blocked && <BlockedKeys page={blocked} />}
@@ -101,7 +99,7 @@ const EndpointPage: FC<Endpoint & Readonly<{ faults: FieldFaults; outcome: Child
       <div class="columns">
         <Settings row={row} />
         <TransformSummary row={row} path={path} faults={transformFaults} />
-        {may("rotate_secret") && <Secret path={path} row={row} faults={faults} />}
+        {may("rotate_secret") && <SecretRotation path={path} row={row} form={rotationForm(look, faults)} />}
         {may("delete_endpoint") && <Deletion path={path} />}
       </div>
     </>
@@ -148,11 +146,13 @@ const Traffic: FC<Pick<Endpoint, "figures" | "backlog">> = ({ figures, backlog: 
   const { all, failed } = totalsOf(series);
   return (
     <section aria-label={t.endpoint.attempts24h}>
-      <dl class="figures">
-        <Figure name={t.endpoint.attempts24h} value={f.count(all)} />
-        <Figure name={t.endpoint.waiting} value={f.atMost(waiting, COUNTED)} />
-        <Figure name={t.endpoint.dead} value={f.atMost(dead, COUNTED)} tone={dead > 0 ? "bad" : undefined} />
-      </dl>
+      <FigureList
+        of={[
+          [t.endpoint.attempts24h, f.count(all)],
+          [t.endpoint.waiting, f.atMost(waiting, COUNTED)],
+          [t.endpoint.dead, f.atMost(dead, COUNTED), { isBad: dead > 0 }],
+        ]}
+      />
       {all > 0 && (
         <>
           <Legend good={t.endpoint.succeeded} bad={t.endpoint.failedLegend} />
@@ -174,13 +174,18 @@ const Deliveries: FC<{ path: string; page: LogPage }> = ({ path, page }) => {
   const empty = page.state !== "all" ? t.emptyState : may("send_test") ? t.empty : t.emptyReadOnly;
   const form = (table: Child) =>
     mayResend ? (
-      <form method="post" action={`${path}/resend`}>
+      <PostForm
+        class=""
+        action={`${path}/resend`}
+        aside={
+          <>
+            <CheckAll label={t.selectAll} />
+            <button type="submit">{t.resendSelected}</button>
+          </>
+        }
+      >
         {table}
-        <div class="actions">
-          <CheckAll label={t.selectAll} />
-          <button type="submit">{t.resendSelected}</button>
-        </div>
-      </form>
+      </PostForm>
     ) : (
       <div>{table}</div>
     );
@@ -244,51 +249,61 @@ const Settings: FC<{ row: Destination }> = ({ row }) => {
   );
 };
 
-/** Takes two clicks: the first one only opens the form. */
-const Secret: FC<{ path: string; row: Destination; faults: FieldFaults }> = ({ path, row, faults }) => {
-  const { now } = usePage();
-  const { t, f } = useLook();
-  const previous = previousSecrets(row.previousSecrets, now);
-  const last = Math.max(...previous.map(({ expires_at }) => expires_at));
+function rotationForm({ t }: Look, faults: FieldFaults) {
   const fault = faults.overlap_hours ?? faults.overlap_s;
   const labels = { overlap_hours: t.secret.overlap };
-  const form = portalForm({ overlap_hours: 24 }, labels, fault ? { overlap_hours: fault } : {});
-  return (
-    <Section id="secret-head" title={t.secret.title}>
-      <div class="stack">
-        <p>{t.secret.text}</p>
-        {previous.length > 0 && <p>{t.secret.previous(f.until(last, now))}</p>}
-        <details open={fault !== undefined}>
-          <summary>{t.secret.rotate}</summary>
-          <form class="stack" method="post" action={`${path}/rotate`}>
-            <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
-            <TextField form={form} name="overlap_hours" type="number" range={{ min: 0, max: 168 }} />
-            <div class="actions">
-              <button type="submit">{t.secret.create}</button>
-              <span class="hint">{t.secret.once}</span>
-            </div>
-          </form>
-        </details>
-      </div>
-    </Section>
-  );
-};
+  return portalForm({ overlap_hours: 24 }, labels, fault ? { overlap_hours: fault } : {});
+}
 
 const Deletion: FC<{ path: string }> = ({ path }) => {
   const { endpoint: t } = useLook().t;
   return (
     <Section id="deletion" title={t.delete}>
-      <details>
-        <summary>{t.delete}</summary>
-        <form class="stack" method="post" action={`${path}/delete`}>
+      <Fold title={t.delete}>
+        <PostForm action={`${path}/delete`} submit={t.deleteConfirm} button="danger">
           <p>{t.deleteText}</p>
-          <div class="actions">
-            <button type="submit" class="danger">
-              {t.deleteConfirm}
-            </button>
+        </PostForm>
+      </Fold>
+    </Section>
+  );
+};
+
+const includes = ["dead", "missing", "delivered"] as const;
+
+type ResendProps = Readonly<{
+  path: string;
+  /** The newest first. */
+  replays: readonly Replay[];
+  faults: FieldFaults;
+}>;
+
+/** The form that sends many deliveries of an endpoint again, and the progress of the latest of these replays. */
+const ResendMany: FC<ResendProps> = ({ path, replays, faults: { since } }) => {
+  const { now } = usePage();
+  const { resend } = useLook().t;
+  const labels = { include: resend.which, since: resend.since };
+  const form = portalForm({ since: isoTime(now - DAY_MS).slice(0, 16) }, labels, since ? { since } : {});
+  return (
+    <Section id="replays" title={resend.title}>
+      <p>{resend.text}</p>
+      {replays.some(isUnderWay) ? (
+        <p class="small soft">{resend.underWay}</p>
+      ) : (
+        <PostForm action={`${path}/replay`} submit={resend.begin} button="">
+          <div class="fields">
+            <Input
+              kind="choice"
+              form={form}
+              name="include"
+              options={includes.map((name) => [name, resend[name]])}
+            />
+            <Input form={form} name="since" kind="time" required />
           </div>
-        </form>
-      </details>
+        </PostForm>
+      )}
+      {replays.map((replay) => (
+        <ReplayProgress path={path} replay={replay} />
+      ))}
     </Section>
   );
 };

@@ -10,8 +10,8 @@ import { type Destination, gateSettingsOf } from "../../../store/destination.ts"
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { usePage } from "../../ui/page.tsx";
-import { ButtonLink, ClippedCell, LineTable, Pager, StateCell, Top } from "../../ui/parts.tsx";
-import { pageOfRows } from "../../ui/services.ts";
+import { ButtonLink, LineTable, Pager, RowName, sparing, Top } from "../../ui/parts.tsx";
+import { pageAfter } from "../../ui/services.ts";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import { useLook } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -27,26 +27,29 @@ export function registerEndpointPages(app: Hono<PortalEnv>): void {
   app.get("/portal", async (c) => {
     const services = c.get("services");
     const { tenant, access } = c.get("visitor");
-    const after = c.req.query("after");
-    const listed = await getDestinations(callerInPortal(c), { tenant, after, limit: PAGE_SIZE + 1 });
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getDestinations(callerInPortal(c), { tenant, ...page }),
+      ({ id }) => id,
+    );
     if (listed.kind !== "ok") return showRefused(c, listed, "/portal");
-    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const { rows, ...pager } = listed.value;
     const figures = await queryGates(services, rows, { windows: ["24h"], series: true });
-    const isFirst = after === undefined;
     // A page that is not full is all there is; where there is more, whether it is too much is said when one is added.
-    const isFull = isFirst && next === undefined && !allowsAnother(access, rows.length);
+    const isFull = pager.isFirst && pager.next === undefined && !allowsAnother(access, rows.length);
     return showPortalPage(
       c,
       { title: c.get("look").t.list.title, place: "endpoints", live: true },
       <>
         <PortalOutcomeNotice name={c.req.query("done")} />
-        {rows.length === 0 && isFirst ? (
+        {rows.length === 0 && pager.isFirst ? (
           <NoEndpoints most={isFull ? access.max_endpoints : null} />
         ) : (
           <section>
             <ListHead most={isFull ? access.max_endpoints : null} />
             <EndpointTable rows={rows} figures={figures} />
-            <Pager path="/portal" next={next && { after: next.id }} isFirst={isFirst} />
+            <Pager path="/portal" {...pager} />
             <AgentLink />
           </section>
         )}
@@ -87,52 +90,49 @@ const EndpointTable: FC<{ rows: readonly Destination[]; figures: readonly Figure
   rows,
   figures,
 }) => {
-  const { list: t } = useLook().t;
-  return (
-    <LineTable
-      columns={[
-        [t.endpoint, "main"],
-        [t.status, "state-cell"],
-        [t.events, "wide"],
-        [t.traffic, "num traffic wide"],
-      ]}
-      empty={t.noMore}
-    >
-      {rows.map((row, i) => (
-        <Row row={row} figures={figures[i]} />
-      ))}
-    </LineTable>
-  );
-};
-
-const Row: FC<{ row: Destination; figures: Figures }> = ({ row, figures }) => {
   const { now } = usePage();
   const look = useLook();
-  const { t, f } = look;
-  const { tone, label, text } = portalStatusText(look, statusOfRow(row, figures, now), now);
-  const { all, failed } = totalsOf(figures?.windows["24h"]?.series ?? []);
-  const url = row.description === null ? undefined : shortUrl(row.url);
-  const events = row.eventTypes === null ? t.all : row.eventTypes.join(", ");
+  const { f } = look;
+  const { list: t, all } = look.t;
+  const shown = rows.map((row, i) => ({ row, figures: figures[i] }));
+  const urlOf = ({ row }: Shown) => (row.description === null ? "" : shortUrl(row.url));
   return (
-    <tr id={row.id}>
-      <ClippedCell text={url === undefined ? nameOf(row) : `${nameOf(row)} · ${url}`}>
-        <a class="name" href={`/portal/endpoints/${row.id}`}>
-          {nameOf(row)}
-        </a>
-        {url !== undefined && <span class="sub">{url}</span>}
-      </ClippedCell>
-      <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
-      <ClippedCell text={events} of="wide">
-        {events}
-      </ClippedCell>
-      <td class="num wide">
-        {figures === undefined || isPolled(row) ? "–" : t.list.attempts(f.count(all), f.count(failed))}
-      </td>
-    </tr>
+    <LineTable
+      rows={shown}
+      idOf={({ row }) => row.id}
+      columns={[
+        [
+          t.endpoint,
+          "main",
+          (one) => (
+            <RowName name={nameOf(one.row)} href={`/portal/endpoints/${one.row.id}`} sub={urlOf(one)} />
+          ),
+          (one) => [nameOf(one.row), urlOf(one)].filter(Boolean).join(" · "),
+        ],
+        [
+          t.status,
+          "state-cell",
+          ({ row, figures }) => sparing(portalStatusText(look, statusOfRow(row, figures, now), now)),
+        ],
+        [t.events, "wide", ({ row }) => row.eventTypes?.join(", ") ?? all, true],
+        [
+          t.traffic,
+          "num traffic wide",
+          ({ row, figures }) => {
+            if (figures === undefined || isPolled(row)) return "–";
+            const sum = totalsOf(figures.windows["24h"]?.series ?? []);
+            return t.attempts(f.count(sum.all), f.count(sum.failed));
+          },
+        ],
+      ]}
+      empty={t.noMore}
+    />
   );
 };
 
-export function statusOfRow(row: Destination, figures: Figures, now: number) {
+type Shown = Readonly<{ row: Destination; figures: Figures | undefined }>;
+
+export function statusOfRow(row: Destination, figures: Figures | undefined, now: number) {
   const { maxConcurrency } = gateSettingsOf(row);
   const { status, statusReason } = row;
   return destinationStatus({ status, statusReason, maxConcurrency, view: figures?.view }, now);

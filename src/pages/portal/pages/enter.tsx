@@ -8,7 +8,7 @@ import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
 import { chooseAppearance, findInvitation, openVisit } from "../../../features/portal-links/visits.ts";
 import { clientOf } from "../../../http/rate-limit.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../../rate-limits.ts";
-import { Submit } from "../../ui/parts.tsx";
+import { Hidden, Submit } from "../../ui/parts.tsx";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
 import { type Look, useLook } from "../look.ts";
 import {
@@ -136,10 +136,7 @@ const EnterPage: FC<{ token: string }> = ({ token }) => {
         <p class="lede">{t.enter.lede}</p>
       </div>
       <form class="stack" method="post" action={PATH} data-enter="">
-        <input type="hidden" name="token" value={token} autocomplete="off" />
-        <input type="hidden" name="language" value={language} autocomplete="off" />
-        <input type="hidden" name="theme" value={theme} autocomplete="off" />
-        <input type="hidden" name="framed" value="" autocomplete="off" />
+        <Hidden of={{ token, language, theme, framed: "" }} />
         <Submit>{t.enter.open}</Submit>
       </form>
       <nav class="languages" aria-label={t.language}>

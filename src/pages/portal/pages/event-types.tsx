@@ -1,16 +1,31 @@
-/** The catalogue of event types: what events are called, and what their data looks like. */
+/**
+ * The catalogue of event types: what events are called, and what their data looks like; the versions of a type, and which one each
+ * of the visitor's endpoints gets: who may change endpoints chooses another.
+ */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { destinationView } from "../../../features/destinations/schema.ts";
+import { getDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { getEventTypes } from "../../../features/event-types/service.ts";
-import { type DeprecatedVersion, getDeprecatedVersions } from "../../../features/event-types/versions.ts";
+import type { EventVersionView } from "../../../features/event-types/version-schema.ts";
+import {
+  type DeprecatedVersion,
+  getDeprecatedVersions,
+  getVersionEndpoints,
+} from "../../../features/event-types/versions.ts";
+import type { Destination } from "../../../store/destination.ts";
 import type { EventType } from "../../../store/event-types.ts";
-import { Pager, Top } from "../../ui/parts.tsx";
-import { pageOfRows } from "../../ui/services.ts";
-import { showPortalPage, showPortalRefusal } from "../layout.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { FoldedSchema, TypeExample } from "../../ui/event-type-parts.tsx";
+import { numberIn, textIn } from "../../ui/format.ts";
+import { usePage } from "../../ui/page.tsx";
+import { Card, Hidden, LineTable, Options, Pager, Section, Top } from "../../ui/parts.tsx";
+import { attempt, pageAfter, saveDestination } from "../../ui/services.ts";
+import { showPortalNotFound, showPortalPage, showPortalRefusal, showRefused } from "../layout.tsx";
 import { useLook } from "../look.ts";
+import { PortalOutcomeNotice, portalOutcomeAt } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
-import { TypeExample, TypeSchema } from "../type-example.tsx";
-import { portalTypePath } from "./event-type.tsx";
+import { may } from "../surface.ts";
 
 const PATH = "/portal/event-types";
 /** A type has up to 32 KB of schema and example. */
@@ -19,14 +34,18 @@ const PAGE_SIZE = 20;
 export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
   app.get(PATH, async (c) => {
     const { t } = c.get("look");
-    const after = c.req.query("after");
     const refuse = () => showPortalRefusal(c, t.refusals.read, "/portal", 403);
-    const listed = await getEventTypes(callerInPortal(c), { archived: false, after, limit: PAGE_SIZE + 1 });
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getEventTypes(callerInPortal(c), { archived: false, ...page }),
+      ({ name }) => name,
+    );
     if (listed.kind !== "ok") return refuse();
-    const { rows, next } = pageOfRows(listed.value, PAGE_SIZE);
+    const { rows, ...pager } = listed.value;
     const deprecated = await getDeprecatedVersions(callerInPortal(c), rows);
     if (deprecated.kind !== "ok") return refuse();
-    const isEmpty = rows.length === 0 && after === undefined;
+    const isEmpty = rows.length === 0 && pager.isFirst;
     return showPortalPage(
       c,
       { title: t.types.title, place: "event-types" },
@@ -39,9 +58,9 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
           <section aria-label={t.types.title}>
             {rows.length === 0 && <p class="empty">{t.types.none}</p>}
             {rows.map((type, i) => (
-              <TypePanel type={type} deprecated={deprecated.value.get(type.name) ?? []} place={i} />
+              <TypeCard type={type} deprecated={deprecated.value.get(type.name) ?? []} place={i} />
             ))}
-            <Pager path={PATH} next={next && { after: next.name }} isFirst={after === undefined} />
+            <Pager path={PATH} {...pager} />
           </section>
         )}
       </>,
@@ -49,45 +68,154 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
   });
 }
 
-type PanelProps = Readonly<{
+type CardProps = Readonly<{
   type: EventType;
   deprecated: readonly DeprecatedVersion[];
   /** Makes ids, which a name might not be fit for. */
   place: number;
 }>;
 
-const TypePanel: FC<PanelProps> = ({ type, deprecated, place }) => {
-  const { t, f } = useLook();
-  const { name, description, schema } = type;
+const TypeCard: FC<CardProps> = ({ type, deprecated, place }) => {
+  const { t } = useLook();
+  const { name, description, schema, example } = type;
   return (
-    <article class="delivery" aria-labelledby={`type-${place}`}>
-      <h2 id={`type-${place}`}>{name}</h2>
-      <div class="stack">
-        {description !== null && <p class="break">{description}</p>}
-        {type.version > 1 && (
-          <p class="small soft">
-            {t.types.version(type.version)} · <a href={portalTypePath(name)}>{t.types.versions}</a>
-          </p>
-        )}
-        {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
-          <p class="small">
-            {t.types.deprecated(
-              version,
-              f.exact(deprecatedAt),
-              sunsetAt === null ? undefined : f.exact(sunsetAt),
-            )}
-          </p>
-        ))}
-        <TypeExample type={type} place={place} />
-        {schema !== null && (
-          <details>
-            <summary>
-              {t.types.schema} <span class="hidden">{name}</span>
-            </summary>
-            <TypeSchema type={type} place={place} />
-          </details>
-        )}
-      </div>
-    </article>
+    <Card id={`type-${place}`} title={name}>
+      {description !== null && <p class="break">{description}</p>}
+      {type.version > 1 && (
+        <p class="small soft">
+          {t.types.version(type.version)} · <a href={portalTypePath(name)}>{t.types.versions}</a>
+        </p>
+      )}
+      {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
+        <Deprecation version={version} since={deprecatedAt} until={sunsetAt} />
+      ))}
+      <TypeExample name={name} example={example} id={place} />
+      <FoldedSchema name={name} schema={schema} id={place} of={name} />
+    </Card>
+  );
+};
+
+type DeprecationProps = Readonly<{ version: number; since: number; until: number | null }>;
+
+const Deprecation: FC<DeprecationProps> = ({ version, since, until }) => {
+  const { t, f } = useLook();
+  const end = until === null ? undefined : f.exact(until);
+  return <p class="small">{t.types.deprecated(version, f.exact(since), end)}</p>;
+};
+function portalTypePath(name: string): string {
+  return `${PATH}/${encodeURIComponent(name)}`;
+}
+
+const TYPE = `${PATH}/:name`;
+const ENDPOINTS_SHOWN = 50;
+
+export function registerPortalEventType(app: Hono<PortalEnv>): void {
+  app.get(TYPE, async (c) => {
+    const caller = callerInPortal(c);
+    const { t } = c.get("look");
+    const name = c.req.param("name");
+    const after = c.req.query("after");
+    const used = await attempt(caller, () =>
+      getVersionEndpoints(caller, { name, after, limit: ENDPOINTS_SHOWN }),
+    );
+    if (used.kind === "not_found") return showPortalNotFound(c);
+    if (used.kind !== "ok") return showRefused(c, used, PATH);
+    const { versions, endpoints, last } = used.value;
+    return showPortalPage(
+      c,
+      { title: name, place: "event-types" },
+      <>
+        <Top crumb={[PATH, t.types.title]} title={name} lede={t.types.versionsLede} />
+        <PortalOutcomeNotice name={c.req.query("done")} />
+        <section aria-label={t.types.versions}>
+          {versions.map((one) => (
+            <VersionCard name={name} one={one} />
+          ))}
+        </section>
+        <Section id="endpoints" title={t.types.endpoints}>
+          <Endpoints name={name} newest={versions[0]?.version ?? 1} endpoints={endpoints} />
+          <Pager path={portalTypePath(name)} next={last && { after: last }} isFirst={after === undefined} />
+        </Section>
+      </>,
+    );
+  });
+
+  app.post(TYPE, may("change_endpoint"), async (c) => {
+    const caller = callerInPortal(c);
+    const name = c.req.param("name");
+    const path = portalTypePath(name);
+    const form = await c.req.parseBody();
+    const id = textIn(form, "endpoint") ?? "";
+    const found = await getDestination(caller, id);
+    if (found.kind !== "ok") return showPortalNotFound(c);
+    const pins = { ...destinationView(found.value).event_versions, [name]: numberIn(form, "version") };
+    const input = { event_versions: pins };
+    const saved = await saveDestination(caller, { id, input, requestUrl: c.req.url });
+    return saved.kind === "ok"
+      ? c.redirect(portalOutcomeAt(path, "saved"), 303)
+      : showRefused(c, saved, path);
+  });
+}
+
+const VersionCard: FC<{ name: string; one: EventVersionView }> = ({ name, one }) => {
+  const { t } = useLook();
+  const { version, schema, deprecated_at: since, sunset_at: until } = one;
+  const title = t.types.version(version);
+  return (
+    <Card id={`version-${version}`} title={title}>
+      {since !== null && (
+        <Deprecation
+          version={version}
+          since={Date.parse(since)}
+          until={until === null ? null : Date.parse(until)}
+        />
+      )}
+      <FoldedSchema
+        name={name}
+        schema={schema === null ? null : JSON.stringify(schema)}
+        id={version}
+        of={title}
+      />
+    </Card>
+  );
+};
+
+type EndpointsProps = Readonly<{
+  name: string;
+  newest: number;
+  endpoints: readonly (Destination & { version: number | null })[];
+}>;
+
+const Endpoints: FC<EndpointsProps> = ({ name, newest, endpoints }) => {
+  const { t } = useLook();
+  const mayChange = usePage().mayCall(updateDestination) && newest > 1;
+  const all = Array.from({ length: newest }, (_, i) => newest - i);
+  const versionForm = (one: EndpointsProps["endpoints"][number]) => (
+    <form class="actions" method="post" action={portalTypePath(name)}>
+      <Hidden of={{ endpoint: one.id }} />
+      <select name="version" aria-label={t.types.versionOf(nameOf(one))}>
+        <Options
+          of={all.map((version) => [String(version), t.types.version(version)])}
+          chosen={String(one.version)}
+        />
+      </select>
+      <button type="submit" aria-label={t.types.saveOf(nameOf(one))}>
+        {t.form.save}
+      </button>
+    </form>
+  );
+  return (
+    <LineTable
+      rows={endpoints}
+      columns={[
+        [t.list.endpoint, "main", (one) => <a href={`/portal/endpoints/${one.id}`}>{nameOf(one)}</a>, nameOf],
+        [
+          t.types.gets,
+          "state-cell",
+          (one) => (mayChange ? versionForm(one) : one.version !== null && t.types.version(one.version)),
+        ],
+      ]}
+      empty={t.types.noEndpoints}
+    />
   );
 };

@@ -5,16 +5,16 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { type KeyView, newPollKey } from "../../../features/keys/schema.ts";
 import { createPollKey, getPollKeys, removePollKey } from "../../../features/keys/service.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { TextField } from "../../ui/fields.tsx";
+import { Input, PostForm } from "../../ui/fields.tsx";
 import { textIn } from "../../ui/format.ts";
-import { Ago, Copyable, LineTable, Section, Submit, Top } from "../../ui/parts.tsx";
+import { Ago, Copyable, Fold, LineTable, RowName, Section, Top } from "../../ui/parts.tsx";
 import { attemptWith } from "../../ui/services.ts";
 import { actInPortal, showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { useLook } from "../look.ts";
-import { may } from "../may.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
 import { portalForm } from "../problems.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
+import { may } from "../surface.ts";
 
 const POLL = "/portal/endpoints/:id/poll";
 
@@ -67,13 +67,14 @@ async function showPolling(c: PortalContext, id: string, { made, name, fault }: 
       <Section id="keys" title={t.polling.keys} of="stack">
         <Keys path={`/portal/endpoints/${id}/poll`} keys={keys.value} />
         {made === undefined && (
-          <form class="stack narrow" method="post" action={`/portal/endpoints/${id}/poll`}>
-            <TextField form={form} name="name" maxlength={100} autocomplete="off" hint={t.polling.nameHint} />
-            <div class="actions">
-              <Submit>{t.polling.create}</Submit>
-              <span class="hint">{t.polling.once}</span>
-            </div>
-          </form>
+          <PostForm
+            class="stack narrow"
+            action={`/portal/endpoints/${id}/poll`}
+            submit={t.polling.create}
+            hint={t.polling.once}
+          >
+            <Input form={form} name="name" maxlength={100} hint={t.polling.nameHint} />
+          </PostForm>
         )}
       </Section>
       <Commands id={id} origin={new URL(c.req.url).origin} />
@@ -87,35 +88,31 @@ const Keys: FC<{ path: string; keys: readonly KeyView[] }> = ({ path, keys }) =>
   const { polling: t } = useLook().t;
   return (
     <LineTable
-      columns={[[t.name, "main"], [t.created, "wide"], [t.used], [<span class="hidden">{t.revoke}</span>]]}
-      empty={t.none}
-    >
-      {keys.map(({ id, name, created_at, last_used_at: used }) => (
-        <tr>
-          <td class="break">
-            {name ?? id}
-            {name !== null && <span class="sub">{id}</span>}
-          </td>
-          <td class="wide">
-            <Ago at={created_at} />
-          </td>
-          <td>{used === null ? t.never : <Ago at={used} />}</td>
-          <td>
-            <details>
-              <summary>
-                {t.revoke} <span class="hidden">{name ?? id}</span>
-              </summary>
-              <form class="stack" method="post" action={`${path}/keys/${id}/revoke`}>
+      rows={keys}
+      columns={[
+        [t.name, "main", ({ id, name }) => <RowName name={name ?? id} sub={name === null ? "" : id} />],
+        [t.created, "wide", ({ created_at }) => <Ago at={created_at} />],
+        [t.used, "", ({ last_used_at: used }) => (used === null ? t.never : <Ago at={used} />)],
+        [
+          <span class="hidden">{t.revoke}</span>,
+          "",
+          ({ id, name }) => (
+            <Fold
+              title={
+                <>
+                  {t.revoke} <span class="hidden">{name ?? id}</span>
+                </>
+              }
+            >
+              <PostForm action={`${path}/keys/${id}/revoke`} submit={t.revoke} button="danger">
                 <p class="hint">{t.revokeText}</p>
-                <button type="submit" class="danger">
-                  {t.revoke}
-                </button>
-              </form>
-            </details>
-          </td>
-        </tr>
-      ))}
-    </LineTable>
+              </PostForm>
+            </Fold>
+          ),
+        ],
+      ]}
+      empty={t.none}
+    />
   );
 };
 

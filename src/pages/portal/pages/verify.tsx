@@ -6,7 +6,7 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { Copyable, Tabs, Top } from "../../ui/parts.tsx";
+import { Copyable, Fold, Tabs, Top } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { libraryFor } from "../libraries.ts";
 import { useLook } from "../look.ts";
@@ -80,10 +80,7 @@ const Form: FC<FormProps> = ({ row, recipe, language, place }) => {
       ) : (
         <>
           <Copyable id={`library-${place}`} label={label} text={library.code} />
-          <details>
-            <summary>{t.withoutLibrary}</summary>
-            {own}
-          </details>
+          <Fold title={t.withoutLibrary}>{own}</Fold>
         </>
       )}
     </section>

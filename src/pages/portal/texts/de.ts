@@ -270,6 +270,19 @@ export const de: Texts = {
     held: "aufgegeben, hält seinen Schlüssel an",
   },
 
+  consumers: {
+    title: "Konsumenten",
+    none: "Von diesem Endpunkt hat noch niemand abgeholt.",
+    heads: {
+      consumer: "Konsument",
+      events: "Nicht bestätigt",
+      oldest: "Ältestes",
+      fetched: "Zuletzt abgeholt",
+      committed: "Zuletzt bestätigt",
+    },
+    orMore: (count) => `${count} oder mehr`,
+  },
+
   notices: {
     title: "Benachrichtigungen",
     lede: () => "Erfahren Sie von Störungen dieses Endpunkts: höchstens eine Nachricht in der Stunde.",
@@ -379,7 +392,7 @@ export const de: Texts = {
   secret: {
     title: "Signaturgeheimnis",
     text: "Anfragen werden mit diesem Geheimnis signiert, damit Ihr Server gefälschte Anfragen erkennt.",
-    previous: (time) => `Ein ersetztes Geheimnis signiert zusätzlich noch ${time} lang.`,
+    previous: (_, time) => `Ein ersetztes Geheimnis signiert zusätzlich noch ${time} lang.`,
     rotate: "Geheimnis erneuern",
     overlap: "Auch mit dem alten Geheimnis signieren für (Stunden)",
     create: "Neues Geheimnis erzeugen",
@@ -555,19 +568,8 @@ export const de: Texts = {
     attempts: "Versuche",
     noAttempts: "Es wurde noch keine Anfrage gestellt.",
     attempt: (number) => `Versuch ${number}`,
-    after: (time) => `nach ${time}`,
-    request: "Anfrage",
-    requestHint:
-      "Angezeigt mit den aktuellen Headern des Endpunkts. Signaturen und Werte eigener Header sind verdeckt.",
-    response: "Antwort",
-    responseEmpty: "Die Antwort war leer.",
     responseNone: "Antworten auf erfolgreiche Anfragen werden nicht gespeichert.",
     beginning: "Der Anfang der Antwort Ihres Servers.",
-    payload: "Inhalt des Ereignisses",
-    payloadHidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
-    erased: "Der Inhalt wurde gelöscht: Er kann nicht mehr angezeigt oder gesendet werden.",
-    damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
-    base64: "Der Inhalt in Base64",
     chart: (count) => `${counted(count, "Versuch", "Versuche")} im Zeitverlauf`,
     marks: {
       accepted: "angenommen",
@@ -577,23 +579,37 @@ export const de: Texts = {
       now: "jetzt",
       given_up: "wird hier aufgegeben",
     },
+    whole: "Vollständige Anfrage und Antwort anzeigen",
   },
 
-  attempt: {
-    whole: "Vollständige Anfrage und Antwort anzeigen",
+  exchange: {
     back: "Zustellung",
+    after: (time) => `nach ${time}`,
     archive: {
       none: "Von diesem Versuch ist nicht mehr gespeichert.",
       missing: "Die vollständige Antwort ist nicht oder noch nicht gespeichert. Dies ist ihr Anfang.",
       unavailable: "Die vollständige Antwort kann gerade nicht gelesen werden. Dies ist ihr Anfang.",
     },
-    cut: "Nur der Anfang der Antwort ist gespeichert.",
-    noAnswer: "Es gab keine Antwort, oder sie ist nicht gespeichert.",
+    request: "Anfrage",
+    requestHint:
+      "Angezeigt mit den aktuellen Headern des Endpunkts. Signaturen und Werte eigener Header sind verdeckt.",
+    masked: "So wurde sie gesendet. Signaturen und Werte eigener Header sind verdeckt.",
     noRequest: "Der Endpunkt ist gelöscht: Seine Anfragen können nicht angezeigt werden.",
     noBody: "Der Inhalt wurde gelöscht oder ist beschädigt: Er kann nicht angezeigt werden.",
-    masked: "So wurde sie gesendet. Signaturen und Werte eigener Header sind verdeckt.",
+    response: "Antwort",
+    noAnswer: "Es gab keine Antwort, oder sie ist nicht gespeichert.",
+    cut: "Nur der Anfang der Antwort ist gespeichert.",
+    empty: "Die Antwort war leer.",
     binary: (count) => `Binärer Inhalt: ${count} Byte.`,
     download: "Antwort als Datei speichern",
+    hidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
+  },
+
+  body: {
+    erased: "Der Inhalt wurde gelöscht: Er kann nicht mehr angezeigt oder gesendet werden.",
+    damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
+    text: "Inhalt des Ereignisses",
+    base64: "Der Inhalt in Base64",
   },
 
   resend: {
@@ -608,6 +624,9 @@ export const de: Texts = {
     underWay: "Das erneute Senden läuft. Danach können Sie ein weiteres starten.",
     progress: (delivered, all) => `${delivered} von ${all} zugestellt`,
     failedAgain: (count) => `${count} erneut fehlgeschlagen`,
+  },
+
+  replays: {
     states: {
       running: "Läuft",
       paused: "Angehalten",
@@ -716,16 +735,6 @@ export const de: Texts = {
     title: "Ereignisse abholen",
     target: "An diesen Endpunkt wird nichts gesendet: Ihre Programme holen seine Ereignisse ab.",
     lede: "Ereignisse warten hier, bis Ihre Programme sie abholen. Ein Programm braucht einen Schlüssel, der von diesem Endpunkt abholt und sonst nichts darf.",
-    consumers: "Konsumenten",
-    noConsumers: "Von diesem Endpunkt hat noch niemand abgeholt.",
-    heads: {
-      consumer: "Konsument",
-      events: "Nicht bestätigt",
-      oldest: "Ältestes",
-      fetched: "Zuletzt abgeholt",
-      committed: "Zuletzt bestätigt",
-    },
-    orMore: (count: string) => `${count} oder mehr`,
     keys: "Schlüssel",
     none: "Noch keine Schlüssel. Erstellen Sie einen, kopieren Sie ihn, und führen Sie damit einen der Befehle unten aus.",
     name: "Bezeichnung",

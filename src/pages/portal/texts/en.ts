@@ -2,24 +2,14 @@
  * Every text of the portal, in English. The type of this object is what each other language has to fill: a text that is
  * missing there does not compile. Parts that depend on a number are functions; numbers and times come formatted.
  */
-import { certificationTexts } from "../../../core/certification.ts";
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
-import {
-  actionStates,
-  type CertificationPageTexts,
-  consumerHeads,
-  logTexts,
-  noticeTexts,
-} from "../../ui/kit-texts.ts";
-import { transformTexts } from "../../ui/transform-texts.ts";
+import { kitTexts, withNoun } from "../../ui/kit-texts.ts";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
-/** A formatted number with what it counts. */
-const counted = (count: string, one: string, many = `${one}s`) => `${count} ${count === "1" ? one : many}`;
-const requests = (count: string) => counted(count, "request");
+const requests = (count: string) => withNoun(count, "request");
 
 /** By the unit that a number is written with. */
 type Units = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
@@ -31,132 +21,115 @@ type Faults = Readonly<
   >
 >;
 
-const reasons: Readonly<Record<Reason, string>> = {
-  scheduled: "it is scheduled for later",
-  paused: "the endpoint is paused",
-  hold: "your server asked us to wait (Retry-After)",
-  circuit_open: "your server has failed too often; we try it again shortly",
-  probing: "one request is testing whether your server has recovered",
-  concurrency: "the endpoint has reached its limit of simultaneous requests",
-  rate: "the endpoint has reached its rate limit",
-  slow: "your server answers slowly, so its deliveries take turns",
-  crash_loop: "sending to it has failed on our side; it is sent in small portions",
-  group: "your server's shared limit applies; deliveries to it take turns",
-  recovered: "it was lost on the way and is sent again",
-  sealed: "the endpoint's credentials cannot be opened at the moment",
-  unresolved: "the host name cannot be resolved",
-  forbidden_address: "the host name leads to a private address",
-  token_unavailable: "the token endpoint gives no access token",
-  token_refused: "the token endpoint refuses the client",
-  unbound: "its target is not available in this deployment",
-  transform_failed: "the endpoint's transformation makes nothing of it that can be sent",
-  retried: "it is to be sent again, as requested",
-  replayed: "it is part of a bulk resend",
-  order: "an earlier event with the same key comes first",
-  order_held: "an earlier event with the same key has failed for good",
-  in_flight: "it was sent and has not been answered yet",
-  timeout: "no answer in time",
-  connection_lost: "the connection was lost",
-  refused: "the connection was refused",
-  dns: "the host name was not found",
-  tls: "the TLS handshake or certificate failed",
-  network: "a network error",
-  challenged: "a firewall answered with a challenge that only a browser can solve",
-  permanent: "your server rejected it permanently",
-  gone: "your server answered 410 Gone",
-  exhausted: "all attempts failed",
-  expired: "it expired",
-  forbidden_target: "requests to its address are not allowed",
-  too_large: "it is too large for the endpoint's queue",
-  event_removed: "the event was deleted",
-  corrupt: "the stored event is damaged",
-  poison: "it could not be processed",
-  destination_deleted: "the endpoint was deleted",
-  cancelled_by_request: "the sender cancelled it",
-  erased: "the contents of the event were erased",
-  transformed: "the endpoint's transformation left it out",
-};
-
-const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
-  manual: "It was paused by hand.",
-  gone: "We paused it because your server answered 410 Gone.",
-  rejecting: "We paused it because your server rejected more than a hundred deliveries in a row.",
-  failing: "We paused it because nothing could be delivered for five days.",
-  transform_failing: "We paused it because its transformation failed for more than forty deliveries.",
-};
-
-const replayReason: Readonly<Record<(typeof replayReasons)[number], string>> = {
-  manual: "stopped by hand",
-  doubtful: "slower, because attempts fail",
-  stuck: "waiting until the endpoint takes deliveries again",
-  destination_paused: "waiting until the endpoint is resumed",
-  destination_deleted: "stopped, because the endpoint was deleted",
-};
-
-const refusals: Readonly<Record<PortalAction, string>> = {
-  read: "You have no access to this.",
-  create_endpoint: "You may not add endpoints here.",
-  change_endpoint: "You may not change endpoints here.",
-  write_transform: "You may not write transformations here.",
-  write_code: "You may not write code here.",
-  preview_endpoint: "You may not try settings on past events here.",
-  pause_endpoint: "You may not pause endpoints here.",
-  resume_endpoint: "You may not resume endpoints here.",
-  delete_endpoint: "You may not delete endpoints here.",
-  rotate_secret: "You may not rotate signing secrets here.",
-  send_test: "You may not send test events here.",
-  resend: "You may not send deliveries again here.",
-  manage_poll_keys: "You may not create keys here.",
-  see_payload: "You may not see the contents of events here.",
-};
-
-const units: Units = { ms: "ms", s: "s", min: "min", h: "h", d: "d" };
-
-const faults: Faults = {
-  url: "Enter a public address that begins with https://, such as https://example.com/webhooks.",
-  description: "Use at most 500 characters.",
-  event_types: "Use exact names such as invoice.paid, or a prefix with a star such as invoice.*.",
-  filter: "This filter is not valid. Compare it with the examples below the field.",
-  filterJson: 'This is not valid JSON. A filter looks like {"order.total": {"gte": 100}}.',
-  headers:
-    "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
-  headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
-  body: "Choose one of the two.",
-  transform: "This template is not valid.",
-  event_versions: "Choose versions that these event types have.",
-  signature_forms:
-    "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
-  overlap_hours: "Enter a number of hours from 0 to 168.",
-  since: "Enter a time in the past, no longer ago than events are kept.",
-};
-
-/** The fields of an endpoint that are one line of text. */
-const fields: Readonly<Record<VisitorText, Readonly<{ label: string; hint: string }>>> = {
-  description: { label: "Name", hint: "Shown in your list of endpoints." },
-};
-
-const limitNames: Readonly<Record<LimitedField, string>> = {
-  max_concurrency: "Requests at the same time",
-  rate_per_second: "Requests per second",
-};
-
-const limitFaults: Readonly<Record<LimitedField, string>> = {
-  max_concurrency: "Enter a whole number from 1 to 1,000.",
-  rate_per_second: "Enter a number from 0.01 to 10,000.",
-};
-
 export const en = {
+  ...kitTexts,
   /** The name in the language itself, for the switch. */
   languageName: "English",
-  units,
-  reasons,
-  pauses,
-  replayReason,
-  refusals,
-  faults,
-  fields,
-  limitNames,
-  limitFaults,
+  units: { ms: "ms", s: "s", min: "min", h: "h", d: "d" } satisfies Units,
+  reasons: {
+    scheduled: "it is scheduled for later",
+    paused: "the endpoint is paused",
+    hold: "your server asked us to wait (Retry-After)",
+    circuit_open: "your server has failed too often; we try it again shortly",
+    probing: "one request is testing whether your server has recovered",
+    concurrency: "the endpoint has reached its limit of simultaneous requests",
+    rate: "the endpoint has reached its rate limit",
+    slow: "your server answers slowly, so its deliveries take turns",
+    crash_loop: "sending to it has failed on our side; it is sent in small portions",
+    group: "your server's shared limit applies; deliveries to it take turns",
+    recovered: "it was lost on the way and is sent again",
+    sealed: "the endpoint's credentials cannot be opened at the moment",
+    unresolved: "the host name cannot be resolved",
+    forbidden_address: "the host name leads to a private address",
+    token_unavailable: "the token endpoint gives no access token",
+    token_refused: "the token endpoint refuses the client",
+    unbound: "its target is not available in this deployment",
+    transform_failed: "the endpoint's transformation makes nothing of it that can be sent",
+    retried: "it is to be sent again, as requested",
+    replayed: "it is part of a bulk resend",
+    order: "an earlier event with the same key comes first",
+    order_held: "an earlier event with the same key has failed for good",
+    in_flight: "it was sent and has not been answered yet",
+    timeout: "no answer in time",
+    connection_lost: "the connection was lost",
+    refused: "the connection was refused",
+    dns: "the host name was not found",
+    tls: "the TLS handshake or certificate failed",
+    network: "a network error",
+    challenged: "a firewall answered with a challenge that only a browser can solve",
+    permanent: "your server rejected it permanently",
+    gone: "your server answered 410 Gone",
+    exhausted: "all attempts failed",
+    expired: "it expired",
+    forbidden_target: "requests to its address are not allowed",
+    too_large: "it is too large for the endpoint's queue",
+    event_removed: "the event was deleted",
+    corrupt: "the stored event is damaged",
+    poison: "it could not be processed",
+    destination_deleted: "the endpoint was deleted",
+    cancelled_by_request: "the sender cancelled it",
+    erased: "the contents of the event were erased",
+    transformed: "the endpoint's transformation left it out",
+  } satisfies Readonly<Record<Reason, string>>,
+  pauses: {
+    manual: "It was paused by hand.",
+    gone: "We paused it because your server answered 410 Gone.",
+    rejecting: "We paused it because your server rejected more than a hundred deliveries in a row.",
+    failing: "We paused it because nothing could be delivered for five days.",
+    transform_failing: "We paused it because its transformation failed for more than forty deliveries.",
+  } satisfies Readonly<Record<(typeof pauseReasons)[number], string>>,
+  replayReason: {
+    manual: "stopped by hand",
+    doubtful: "slower, because attempts fail",
+    stuck: "waiting until the endpoint takes deliveries again",
+    destination_paused: "waiting until the endpoint is resumed",
+    destination_deleted: "stopped, because the endpoint was deleted",
+  } satisfies Readonly<Record<(typeof replayReasons)[number], string>>,
+  refusals: {
+    read: "You have no access to this.",
+    create_endpoint: "You may not add endpoints here.",
+    change_endpoint: "You may not change endpoints here.",
+    write_transform: "You may not write transformations here.",
+    write_code: "You may not write code here.",
+    preview_endpoint: "You may not try settings on past events here.",
+    pause_endpoint: "You may not pause endpoints here.",
+    resume_endpoint: "You may not resume endpoints here.",
+    delete_endpoint: "You may not delete endpoints here.",
+    rotate_secret: "You may not rotate signing secrets here.",
+    send_test: "You may not send test events here.",
+    resend: "You may not send deliveries again here.",
+    manage_poll_keys: "You may not create keys here.",
+    see_payload: "You may not see the contents of events here.",
+  } satisfies Readonly<Record<PortalAction, string>>,
+  faults: {
+    url: "Enter a public address that begins with https://, such as https://example.com/webhooks.",
+    description: "Use at most 500 characters.",
+    event_types: "Use exact names such as invoice.paid, or a prefix with a star such as invoice.*.",
+    filter: "This filter is not valid. Compare it with the examples below the field.",
+    filterJson: 'This is not valid JSON. A filter looks like {"order.total": {"gte": 100}}.',
+    headers:
+      "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
+    headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
+    body: "Choose one of the two.",
+    transform: "This template is not valid.",
+    event_versions: "Choose versions that these event types have.",
+    signature_forms:
+      "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
+    overlap_hours: "Enter a number of hours from 0 to 168.",
+    since: "Enter a time in the past, no longer ago than events are kept.",
+  } satisfies Faults,
+  /** The fields of an endpoint that are one line of text. */
+  fields: {
+    description: { label: "Name", hint: "Shown in your list of endpoints." },
+  } satisfies Readonly<Record<VisitorText, Readonly<{ label: string; hint: string }>>>,
+  limitNames: {
+    max_concurrency: "Requests at the same time",
+    rate_per_second: "Requests per second",
+  } satisfies Readonly<Record<LimitedField, string>>,
+  limitFaults: {
+    max_concurrency: "Enter a whole number from 1 to 1,000.",
+    rate_per_second: "Enter a number from 0.01 to 10,000.",
+  } satisfies Readonly<Record<LimitedField, string>>,
 
   skip: "Skip to the content",
   pages: "Pages",
@@ -173,17 +146,12 @@ export const en = {
   timesAreUtc: "Times are UTC.",
   live: "Live",
   late: "Connection lost; retrying",
-  copy: "Copy",
   copied: "Copied",
-  moreLines: (count: string) => counted(count, "more line"),
   notCopied: "Copy failed: select the text",
   cancel: "Cancel",
   none: "none",
   all: "All",
   justNow: "just now",
-
-  check: "Correct these fields:",
-  pager: { label: "The rest of the list", first: "First page", next: "Next page" },
 
   enter: {
     title: "Your webhooks",
@@ -222,7 +190,7 @@ export const en = {
     status: "Status",
     traffic: "Last 24 hours",
     events: "Events",
-    full: (most: string) => `You have reached your limit of ${counted(most, "endpoint")}.`,
+    full: (most: string) => `You have reached your limit of ${withNoun(most, "endpoint")}.`,
     emptyTitle: "No endpoints yet",
     emptyLede: "Events are sent to your server as HTTPS requests. Tell us where.",
     emptySteps: [
@@ -303,25 +271,13 @@ export const en = {
   },
 
   blocked: {
-    title: "Blocked keys",
+    ...kitTexts.blocked,
     text: "Events of the same key are sent in order. These wait for the first one of their key. If that was given up, send it again to continue.",
-    first: "First event",
-    behind: "Waiting behind it",
-    held: "given up, holds its key",
   },
 
-  notices: noticeTexts,
-
-  transform: transformTexts,
-
   secret: {
-    title: "Signing secret",
+    ...kitTexts.secret,
     text: "Requests are signed with this secret, so that your server can detect forged ones.",
-    previous: (time: string) => `A replaced secret also signs for another ${time}.`,
-    rotate: "Rotate secret",
-    overlap: "Keep signing with the old secret too for (hours)",
-    create: "Create new secret",
-    once: "The new secret is shown once.",
     createdTitle: "Endpoint added",
     createdLede: "Your server verifies signatures with this secret. Copy it now: it is not shown again.",
     rotatedTitle: "Secret rotated",
@@ -367,37 +323,21 @@ export const en = {
   },
 
   preview: {
+    ...kitTexts.preview,
     try: "Try it on the last events",
     nothingSaved: "This saves nothing.",
-    none: "There are no events yet to try it on.",
-    takes: (taken: string, all: string) => `Takes ${taken} of the last ${counted(all, "event")}.`,
-    taken: "taken",
-    takenBut: (why: string) => `would be taken: ${why}`,
-    notTaken: (why: string) => `not taken: ${why}`,
-    reasons: {
-      type: "its type is none of those chosen",
-      channel: "it has none of the endpoint's channels",
-      filter: "the filter does not match",
-      body: "it is not JSON, and the endpoint takes only JSON",
-      corrupt: "the stored event is damaged",
-      erased: "its contents were erased",
-      created_later: "the endpoint did not exist yet",
-    },
   },
 
   signing: {
+    ...kitTexts.signing,
     title: "Body and signature",
     body: "What is sent",
     bodies: {
       envelope: "An envelope with type, timestamp and data",
       data: "The data alone, as it was posted",
     },
-    forms: "Signed as",
     formsHint:
       "Each request is signed in all of these forms. To change the form, add the new one, change your server, then remove the old one.",
-    own: (number: string) => `A form of your own, no. ${number}`,
-    contentHint:
-      "{body} exactly once, and {id}, {timestamp} and {type} any number of times. Empty means no form of your own.",
     fields: {
       content: "Text that is signed",
       signature_header: "Header of the signature",
@@ -409,7 +349,6 @@ export const en = {
       algorithm: "Hash",
       key: "Key",
     },
-    keys: { text: "the secret's text", bytes: "the bytes behind whsec_" },
     faults: {
       content:
         "Use at most 200 plain characters, with {body} once and no other braces than those of {id}, {timestamp} and {type}.",
@@ -442,18 +381,7 @@ export const en = {
   resentNot: "The others have not ended yet, or cannot be sent again.",
 
   log: {
-    ...logTexts,
-    title: "Deliveries",
-    states: {
-      all: "All",
-      queued: "Queued",
-      waiting: "Waiting",
-      retrying: "Retrying",
-      delivered: "Delivered",
-      dead: "Given up",
-      cancelled: "Cancelled",
-    },
-    answer: "Last answer",
+    ...kitTexts.log,
     selectAll: "Select all on this page",
     resendSelected: "Send selected again",
     erased: "Contents erased: cannot be sent again.",
@@ -479,20 +407,9 @@ export const en = {
     attempts: "Attempts",
     noAttempts: "No request was made yet.",
     attempt: (number: string) => `Attempt ${number}`,
-    after: (time: string) => `after ${time}`,
-    request: "Request",
-    requestHint:
-      "Shown with the current headers of the endpoint. Signatures and the values of your own headers are masked.",
-    response: "Answer",
-    responseEmpty: "The answer was empty.",
     responseNone: "Answers to successful requests are not stored.",
     beginning: "The beginning of your server's answer.",
-    payload: "Contents of the event",
-    payloadHidden: "You may not see the contents of events here.",
-    erased: "The contents have been erased: they cannot be shown or sent again.",
-    damaged: "The stored contents are damaged: they cannot be sent.",
-    base64: "The contents in base64",
-    chart: (count: string) => `${counted(count, "attempt")} over time`,
+    chart: (count: string) => `${withNoun(count, "attempt")} over time`,
     marks: {
       accepted: "accepted",
       succeeded: "successful attempt",
@@ -501,23 +418,7 @@ export const en = {
       now: "now",
       given_up: "given up here",
     },
-  },
-
-  attempt: {
     whole: "Show the whole request and answer",
-    back: "Delivery",
-    archive: {
-      none: "Nothing more of this attempt is stored.",
-      missing: "The whole answer is not stored, or not yet. This is its beginning.",
-      unavailable: "The whole answer cannot be read at the moment. This is its beginning.",
-    },
-    cut: "Only the beginning of the answer is stored.",
-    noAnswer: "There was no answer, or none of it is stored.",
-    noRequest: "The endpoint is deleted: its requests cannot be shown.",
-    noBody: "The contents have been erased, or are damaged: they cannot be shown.",
-    masked: "As it was sent. Signatures and the values of your own headers are masked.",
-    binary: (count: string) => `Binary contents: ${counted(count, "byte")}.`,
-    download: "Save the answer as a file",
   },
 
   resend: {
@@ -532,52 +433,20 @@ export const en = {
     underWay: "Resending is in progress. You can start another when it has ended.",
     progress: (delivered: string, all: string) => `${delivered} of ${all} delivered`,
     failedAgain: (count: string) => `${count} failed again`,
-    states: {
-      running: "In progress",
-      paused: "Paused",
-      completed: "Completed",
-      cancelled: "Stopped",
-    },
-    stop: "Stop",
   },
 
   test: {
-    title: "Test event",
-    accepted: (status: string) => `Your server accepted it: HTTP ${status}`,
-    rejected: (status: string) => `Your server rejected it: HTTP ${status}`,
-    noAnswer: (why: string) => `No answer: ${why}`,
-    took: (time: string) => `It took ${time}.`,
-    what: "A test event is signed like any other event, but it is not stored and not retried.",
-    type: "Event type",
-    send: "Send test event",
+    ...kitTexts.test,
     noExample: "This event type has no example. Choose another one.",
-    again: "Send another test event",
-    back: "Back to the endpoint",
-    request: "Request",
-    response: "Response",
-    redirect: "Redirect (not followed)",
     tooSoon: (time: string) => `A test event was sent a moment ago. Try again in ${time}.`,
   },
 
-  certification: {
-    ...certificationTexts,
-    title: "Conformance test",
-    lede: "Checks that your server verifies signatures, refuses forgeries, and answers in time. It is sent eight requests, one after the other; their ids begin with test_, and their type is breakwater.test. None of them is stored or repeated. At most once a minute.",
-    consent: "Send these requests to my endpoint",
-    run: "Run the test",
-    certified: "Your endpoint has passed",
-    notCertified: "Your endpoint has not passed",
-    never: "Not tested yet",
-  } as CertificationPageTexts,
-
   types: {
+    ...kitTexts.types,
     title: "Event types",
     lede: "The names of event types, and what their data looks like.",
     empty: "There is no list of event types yet.",
     emptyText: "Events are sent nevertheless. An endpoint for all events gets every event.",
-    exampleOf: (name: string) => `Example of ${name}`,
-    schema: "JSON Schema",
-    schemaOf: (name: string) => `JSON Schema of ${name}`,
     none: "No further event types.",
     version: (n: number) => `Version ${n}`,
     deprecated: (n: number, since: string, until: string | undefined) =>
@@ -596,10 +465,6 @@ export const en = {
     title: "Fetch events",
     target: "Nothing is sent to this endpoint: your programs fetch its events.",
     lede: "Events wait here until your programs fetch them. A program needs a key, which fetches from this endpoint and does nothing else.",
-    consumers: "Consumers",
-    noConsumers: "Nobody has fetched from this endpoint yet.",
-    heads: consumerHeads,
-    orMore: (count: string) => `${count} or more`,
     keys: "Keys",
     none: "No keys yet. Create one, copy it, and run one of the commands below with it.",
     name: "Name",
@@ -638,6 +503,7 @@ export const en = {
   },
 
   actions: {
+    ...kitTexts.actions,
     tools: {
       retry_deliveries: "Send deliveries again",
       cancel_deliveries: "Cancel deliveries",
@@ -650,21 +516,6 @@ export const en = {
       rotate_secret: "Rotate an endpoint's key",
       send_test_event: "Send a test event",
     },
-    states: actionStates,
-    about: {
-      pending: "Nothing is changed yet. If you approve, it is done at once.",
-      approved: "Approved. Whether it was carried out is not known: look at the endpoint.",
-      refused: "Refused. Nothing was changed.",
-      expired: "Nobody decided in time. Nothing was changed.",
-      done: "Approved and done.",
-      failed: "Approved, but it could not be done.",
-    },
-    approve: "Approve",
-    refuse: "Refuse",
-    asked: "Asked for",
-    state: "State",
-    until: "Expires",
-    answer: "Answer",
   },
 
   verify: {
