@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { afterAll, aroundEach, beforeAll, inject, type RunnerTestCase, type RunnerTestSuite } from "vitest";
 import { NONE, Rounds, type TestReport } from "./rounds.ts";
-import { withMutant } from "./switch.ts";
+import { spentMs, withMutant } from "./switch.ts";
 
 export type Assignment = Readonly<{
   /** The mutants to try, and in how many further tests at most. */
@@ -64,19 +64,19 @@ aroundEach(async (runTest, { task }) => {
   const rounds = byTest.get(task) ?? newRounds(task);
   byTest.set(task, rounds);
   const mutant = rounds.next((id) => (tries.get(id) ?? 0) > 0);
-  const from = now();
+  const from = spentMs();
   const reached = await withMutant(mutant, runTest).catch(async () => {
     await runTest();
     return undefined;
   });
   const hasFailed = reached === undefined || task.result?.state === "fail";
-  const isSlow = mutant === NONE && takesTooLong(rounds, now() - from);
+  const isSlow = mutant === NONE && takesTooLong(rounds, spentMs() - from);
   if (mutant !== NONE) {
     isFresh = false;
     tries.set(mutant, hasFailed ? 0 : (tries.get(mutant) ?? 0) - 1);
   }
-  const error = mutant === NONE ? task.result?.errors?.[0]?.message : undefined;
-  if (error !== undefined) rounds.report.error = error.slice(0, 300);
+  const error = task.result?.errors?.[0]?.message;
+  if (error !== undefined) rounds.report.errors[mutant] = error.slice(0, 300);
   const goesOn = rounds.after(hasFailed, reached ?? new Set());
   if (isSlow && goesOn) rounds.report.state = "slow";
   if (rounds.report.state === "afresh" || now() - begunAt > budgetMs) isStopped = true;

@@ -17,8 +17,8 @@ export type TestReport = {
   /** The mutants with which it passes, and those that it has killed. */
   survived: number[];
   killed: number[];
-  /** Why it has failed without a mutant. */
-  error?: string;
+  /** Why it has failed, by mutant: a timeout of a busy machine is no kill. */
+  errors: Record<number, string>;
   /** The mutant to begin with when the file is begun afresh. */
   first?: number;
 };
@@ -48,7 +48,7 @@ export class Rounds {
   ) {
     this.untried = untried;
     this.isFresh = isFresh;
-    this.report = { id, name, state: "late", survived: [], killed: [] };
+    this.report = { id, name, state: "late", survived: [], killed: [], errors: {} };
   }
 
   /** The mutant of the next round. */

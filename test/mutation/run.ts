@@ -13,6 +13,17 @@ import type { Assignment } from "./in-tests.ts";
 import { FOLDERS, type Mutant, planned, ROOT } from "./plan.ts";
 import { printed } from "./report.ts";
 import { digestOf, keysOf, Results } from "./results.ts";
+import { NONE } from "./rounds.ts";
+
+/**
+ * What quick tests kill costs little, so they come first, and a mutant has to survive fewer of those that take longer. A
+ * test that is still slower tries nothing.
+ */
+const PASSES = [
+  { pass: "instant", mostMs: 50, tries: 3_000 },
+  { pass: "quick", mostMs: 400, tries: 100 },
+  { pass: "slow", mostMs: 4_000, tries: 10 },
+] as const;
 
 const HELP = `Usage: npm run test:mutation -- [options]
   --folder <names>   of src, with commas between: ${FOLDERS.join(",")} (all)
@@ -21,6 +32,7 @@ const HELP = `Usage: npm run test:mutation -- [options]
   --seed <number>    of the sample (1)
   --project <name>   only tests of this Vitest project: pure or workers (both)
   --tests <texts>    only files of tests whose paths have one of these in them, also those that are done
+  --pass <name>      only tests that are so fast: ${PASSES.map(({ pass }) => pass).join(", ")} (all in turn)
   --tries <number>   tests of one file that a mutant has to survive at most (3,000 instant, 100 quick, 10 slow ones)
   --most <number>    tests of all files that a mutant has to survive at most (any number)
   --report           runs nothing, prints what has been found
@@ -35,6 +47,7 @@ const { values: given } = parseArgs({
     seed: { type: "string", default: "1" },
     project: { type: "string" },
     tests: { type: "string" },
+    pass: { type: "string" },
     tries: { type: "string" },
     most: { type: "string", default: "Infinity" },
     report: { type: "boolean", default: false },
@@ -48,16 +61,6 @@ const { values: given } = parseArgs({
 const BUDGET_MS = 180_000;
 const GRACE_MS = 120_000;
 const MOST_RUNS = 400;
-
-/**
- * What quick tests kill costs little, so they come first, and a mutant has to survive fewer of those that take longer. A
- * test that is still slower tries nothing.
- */
-const PASSES = [
-  { pass: "instant", mostMs: 50, tries: 3_000 },
-  { pass: "quick", mostMs: 400, tries: 100 },
-  { pass: "slow", mostMs: 4_000, tries: 10 },
-] as const;
 
 const plan = planned();
 const keys = keysOf(plan.mutants);
@@ -115,7 +118,9 @@ async function run(): Promise<void> {
     .map((spec) => ({ spec, file: relative(ROOT, spec.moduleId) }))
     .filter(({ file }) => !file.startsWith("test/mutation/"))
     .sort((a, b) => placeOf(a.file) - placeOf(b.file) || a.file.localeCompare(b.file));
-  const passes = PASSES.flatMap((pass) => specs.map((one) => ({ ...one, ...pass })));
+  const passes = PASSES.filter(({ pass }) => pass === (given.pass ?? pass)).flatMap((pass) =>
+    specs.map((one) => ({ ...one, ...pass })),
+  );
   const begunAt = Date.now();
   let ran = 0;
   for (const [i, { spec, file, pass, mostMs, tries }] of passes.entries()) {
@@ -123,6 +128,7 @@ async function run(): Promise<void> {
     const digest = digestOf(`${SAMPLE}${readFileSync(spec.moduleId, "utf8")}`);
     const done = `${name} (${pass})`;
     if (given.tests === undefined && results.isDone(done, digest)) continue;
+    if (!chosen.some(isWanted)) break;
     const from = Date.now();
     const killed = await tested(vitest, spec, name, { mostMs, tries }, () => results.hang(done, digest));
     results.finish(done, digest);
@@ -156,13 +162,12 @@ async function tested(
   const mostTries = Number(given.tries ?? usual);
   let killed = 0;
   for (let runs = 0; runs < MOST_RUNS; runs++) {
-    const alive = chosen
-      .filter(({ id }) => isWanted(id))
-      .map(({ id }) => [id, mostTries - (tries.get(id) ?? 0)] as const);
+    const alive = chosen.filter(isWanted).map(({ id }) => [id, mostTries - (tries.get(id) ?? 0)] as const);
     const assignment = { alive, done: [...done], tried, first, mostMs, budgetMs: BUDGET_MS };
     const reports = await reportsOf(vitest, spec, assignment, onHang);
-    for (const { id, name: test, state, error, ...found } of reports) {
-      for (const one of found.killed) results.kill(one, `${name} > ${test}`);
+    for (const { id, name: test, state, ...found } of reports) {
+      for (const one of found.killed)
+        results.kill(one, `${name} > ${test}: ${found.errors[one] ?? "cannot be evaluated"}`);
       for (const one of found.survived) {
         results.survive(one);
         tries.set(one, (tries.get(one) ?? 0) + 1);
@@ -172,7 +177,8 @@ async function tested(
       if (found.first !== undefined) first[id] = found.first;
       if (!["late", "afresh"].includes(state)) done.add(id);
       if (state === "done") triedTests.set(name, new Set(triedTests.get(name)).add(id));
-      if (["broken", "unrepeatable"].includes(state)) console.log(`  ${state}: ${test}: ${error}`);
+      if (["broken", "unrepeatable"].includes(state))
+        console.log(`  ${state}: ${test}: ${found.errors[NONE]}`);
     }
     results.save();
     if (reports.every(({ state }) => ["done", "slow", "broken"].includes(state))) break;
@@ -180,7 +186,7 @@ async function tested(
   return killed;
 }
 
-function isWanted(id: number): boolean {
+function isWanted({ id }: Mutant): boolean {
   return results.killer(id) === undefined && !explained.has(id) && results.survived(id) < Number(given.most);
 }
 

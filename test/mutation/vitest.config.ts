@@ -23,7 +23,7 @@ export default defineConfig({
           // A thread ends with the process, also where a mutant never does.
           ...("environment" in test && { pool: "threads" as const }),
           setupFiles: ["test/mutation/in-tests.ts", ...[setupFiles].flat()],
-          testTimeout: 10_000,
+          testTimeout: 60_000,
           sequence: { hooks: "list" as const },
         },
       };

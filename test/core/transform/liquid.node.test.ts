@@ -275,6 +275,11 @@ test("what a path and a query fill in is percent-encoded", () => {
 });
 
 describe("the ready template", () => {
+  test("has one of these names, by which a destination picks it", () => {
+    const messages = ["slack", "discord", "teams", "pagerduty"];
+    expect(readyTemplates).toEqual([...messages, "text", "form", "cloudevents", "cloudevents-binary"]);
+  });
+
   const small = { ...event, data: { total: 5, note: '<!channel> ```"', nested: { a: [1] } } };
   test.each(readyTemplates)("%s makes a request of any event", (name) => {
     const compiled = compile(readyTemplate(name));
