@@ -12,7 +12,7 @@ import { portionsOf } from "../core/portions.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 
-/** Stored bytes of the bodies of the bundles that one page reads from a database, unless one alone has more. */
+/** Stored bytes of the bodies of the bundles that one page reads from a database: more than one row may have. */
 const STORED_BYTES = 4 * 1024 * 1024;
 /** Packs that a page reads from a database at least, where there are so many: those of scheduled bundles are passed. */
 const LEAST_PACKS = 50;
@@ -230,7 +230,7 @@ async function readLog(
   let bytes = 0;
   for (const { bundle, size, acceptedAt, deliverAt, ...masks } of results) {
     bytes += size;
-    if (!end && bytes > STORED_BYTES && bytes > size) return { steps, isLast: false };
+    if (!end && bytes > STORED_BYTES) return { steps, isLast: false };
     const mask: Mask = [masks.delivered0, masks.delivered1];
     const events = deliverAt === null ? indexesIn(mask).map((index) => eventAt(bundle, index)) : [];
     for (const event of events) {
@@ -244,7 +244,7 @@ async function readLog(
 
 /** The steps of several logs: each log's in their order, whatever clocks their times are from. */
 function merged(logs: readonly (readonly Step[])[]): Step[] {
-  const rest = logs.filter((log) => log.length > 0).map((log) => ({ log, at: 0 }));
+  const rest = logs.map((log) => ({ log, at: 0 }));
   const steps: Step[] = [];
   for (;;) {
     let first: { log: readonly Step[]; at: number } | undefined;
