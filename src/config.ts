@@ -52,14 +52,11 @@ function nameAmong<const T extends string>(names: readonly T[]): Read<T | ""> {
   return oneOf(["", ...names], `one of ${names.join(", ")}, or nothing`, "");
 }
 
+type Range = Readonly<{ min: number; max: number; unit: string; isWhole?: boolean }>;
+
 /** A number, in a text or as one. */
 function number<T extends number | undefined>(
-  {
-    min,
-    max,
-    unit,
-    isWhole = false,
-  }: Readonly<{ min: number; max: number; unit: string; isWhole?: boolean }>,
+  { min, max, unit, isWhole = false }: Range,
   otherwise: T,
 ): Read<number | T> {
   return (given) => {

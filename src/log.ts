@@ -79,3 +79,17 @@ function withoutBoundValues(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.startsWith("Failed query:")) return error;
   return error.cause ?? "Failed query";
 }
+
+/** The result of the work; undefined where it fails, and the line with the error. */
+export async function orLogged<T>(
+  { log }: Readonly<{ log: Log }>,
+  line: LogLine,
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    log({ ...line, error: faultOf(error) });
+    return undefined;
+  }
+}

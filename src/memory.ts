@@ -17,6 +17,10 @@ export class BoundedMap<Value> {
     this.#most = most;
   }
 
+  get size(): number {
+    return this.#values.size;
+  }
+
   get(name: string): Value | undefined {
     return this.#values.get(name);
   }
@@ -24,11 +28,16 @@ export class BoundedMap<Value> {
   set(name: string, value: Value): void {
     this.#values.delete(name);
     this.#values.set(name, value);
-    for (const oldest of this.#values.keys()) if (this.#values.size > this.#most) this.#values.delete(oldest);
+    const [oldest] = this.#values.size > this.#most ? this.#values.keys() : [];
+    if (oldest !== undefined) this.#values.delete(oldest);
   }
 
   delete(name: string): void {
     this.#values.delete(name);
+  }
+
+  clear(): void {
+    this.#values.clear();
   }
 }
 

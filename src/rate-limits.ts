@@ -8,6 +8,7 @@ import { isRemembered } from "./core/credentials.ts";
 import { callerOf, type Principal } from "./core/principal.ts";
 import type { Refused } from "./core/result.ts";
 import { faultOf } from "./log.ts";
+import { BoundedMap } from "./memory.ts";
 import type { Services } from "./services.ts";
 
 /** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
@@ -42,8 +43,6 @@ export const ANONYMOUS_REFUSAL = overLimit(limits.anonymous.detail);
 
 export type CallerLimit = "ingest" | "write" | "read";
 
-type LimitName = keyof typeof limits;
-
 /** Counts a request without a valid key; whether too many come from the client. */
 export async function isOverAnonymousLimit(services: Services, client: string): Promise<boolean> {
   return !(await isAllowed(services, "anonymous", client));
@@ -59,14 +58,11 @@ const MOST_LIMITED = 10_000;
  * stays for a period of the limit.
  */
 export class LimitedClients {
-  readonly #clients = new Map<string, { since: number; lookedUpAt: number }>();
+  readonly #clients = new BoundedMap<{ since: number; lookedUpAt: number }>(MOST_LIMITED);
 
   add(client: string, now: number): void {
     const lookedUpAt = this.#clients.get(client)?.lookedUpAt ?? Number.NEGATIVE_INFINITY;
-    this.#clients.delete(client);
     this.#clients.set(client, { since: now, lookedUpAt });
-    const [oldest] = this.#clients.size > MOST_LIMITED ? this.#clients.keys() : [];
-    if (oldest !== undefined) this.#clients.delete(oldest);
   }
 
   /** Whether a key that this client sends may cost a query, which counts as one. */
@@ -84,11 +80,7 @@ export class LimitedClients {
 }
 
 /** 429 when the principal posts or reads too often; else undefined. */
-export async function overCallerLimit(
-  services: Services,
-  name: CallerLimit,
-  principal: Principal,
-): Promise<Refused<"too_many"> | undefined> {
+export async function overCallerLimit(services: Services, name: CallerLimit, principal: Principal) {
   const counted = countedBy(principal);
   if (counted === undefined || (await isAllowed(services, name, counted))) return undefined;
   return overLimit(`${callerOf(principal)} ${limits[name].detail}`);
@@ -97,11 +89,7 @@ export async function overCallerLimit(
 const CHALLENGE_PERIOD_S = 60;
 
 /** 429 when subscriptions of the tenant have asked the host for its consent too often; else undefined. */
-export async function overChallengeLimit(
-  services: Services,
-  tenant: string,
-  host: string,
-): Promise<Refused<"too_many"> | undefined> {
+export async function overChallengeLimit(services: Services, tenant: string, host: string) {
   if (await isAllowed(services, "challenge", `${tenant} ${host}`)) return undefined;
   return { ...overLimit(limits.challenge.detail), retryAfterS: CHALLENGE_PERIOD_S };
 }
@@ -124,7 +112,7 @@ function countedBy({ key, session, tenant = "", person }: Principal): string | u
 }
 
 /** A limiter that fails allows everything: it only protects, nothing is billed by it. */
-async function isAllowed(services: Services, name: LimitName, key: string): Promise<boolean> {
+async function isAllowed(services: Services, name: keyof typeof limits, key: string): Promise<boolean> {
   try {
     return (await services[limits[name].binding]?.limit({ key }))?.success ?? true;
   } catch (error) {

@@ -151,11 +151,7 @@ export function servicesOf(
   notify: Notify = notifyNobody,
 ): Services {
   const { config, vault, further, routing, placement, memory, bindings } = isolateStateOf(env);
-  const timing = {
-    now: () => Date.now(),
-    random: () => Math.random(),
-    sleep: sleepByTimer,
-  };
+  const timing = { now: () => Date.now(), random: () => Math.random(), sleep: sleepByTimer };
   const { log, logOmitted } = boundedLog(timing.now);
   const onRepeat = (error: unknown, statement: string) =>
     log({ what: "query_repeated", statement: statement.slice(0, 80), error: faultOf(error) });
@@ -208,19 +204,11 @@ export function misconfigurationOf(env: Env): Misconfiguration | undefined {
 }
 
 /** The objects that run and store within the deployment's jurisdiction: others than those outside of it. */
-function inJurisdiction<T extends Rpc.DurableObjectBranded>(
+function inJurisdiction<N extends Pick<DurableObjectNamespace, "jurisdiction"> | undefined>(
   { jurisdiction }: Config,
-  namespace: DurableObjectNamespace<T>,
-): DurableObjectNamespace<T>;
-function inJurisdiction<T extends Rpc.DurableObjectBranded>(
-  config: Config,
-  namespace: DurableObjectNamespace<T> | undefined,
-): DurableObjectNamespace<T> | undefined;
-function inJurisdiction<T extends Rpc.DurableObjectBranded>(
-  { jurisdiction }: Config,
-  namespace: DurableObjectNamespace<T> | undefined,
-): DurableObjectNamespace<T> | undefined {
-  return jurisdiction === undefined ? namespace : namespace?.jurisdiction(jurisdiction);
+  namespace: N,
+): N {
+  return jurisdiction === undefined ? namespace : (namespace?.jurisdiction(jurisdiction) as N);
 }
 
 export type FunctionBindings = Readonly<{

@@ -1,4 +1,4 @@
-/** Times in JSON (RFC 3339), timeouts, and repeats after pauses. */
+/** Times in JSON (RFC 3339), timeouts, repeats after pauses, and a few calls at once. */
 
 /** The range of JavaScript's `Date`, in ms before and after 1970 (ECMAScript, Time Range). */
 const FARTHEST_MS = 8.64e15;
@@ -110,4 +110,19 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   if (signal.aborted) end();
   signal.addEventListener("abort", end);
   return Promise.race([work, ended.promise]).finally(() => signal.removeEventListener("abort", end));
+}
+
+/** The results of the work for each item, in their order, with so many under way at once. */
+export async function mapAtOnce<T, U>(
+  items: readonly T[],
+  most: number,
+  work: (item: T) => Promise<U>,
+): Promise<U[]> {
+  const results: U[] = [];
+  const open = items.entries();
+  const lane = async () => {
+    for (const [i, item] of open) results[i] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, lane));
+  return results;
 }

@@ -44,10 +44,8 @@ export async function consumeEvents(services: Services, batch: MessageBatch): Pr
   );
   const readable = read.flatMap(({ message, read }) => ("fault" in read ? [] : [{ message, posted: read }]));
   for (const { message, read: one } of read) if ("fault" in one) refuse(services, batch.queue, message, one);
-  const posted = await postEach(
-    { services, principal: SENDER },
-    readable.map(({ posted }) => posted),
-  );
+  const handed = readable.map(({ posted }) => posted);
+  const posted = await postEach({ services, principal: SENDER }, handed);
   if (posted.kind !== "ok") throw new Error(posted.detail);
   let delayed = 0;
   for (const [i, { message }] of readable.entries()) {

@@ -74,6 +74,21 @@ export function missing(what: string, id: string): Refused<"not_found"> {
   return { kind: "not_found", detail: `There is no ${what} ${id}` };
 }
 
+/** The error of one field, in a list. The three texts make a sentence. */
+export function errorAt(field: string, fault: string, expected: string): FieldError[] {
+  return [{ field, fault, expected }];
+}
+
+/** The error where the condition holds, else none. */
+export function errorIf(isWrong: boolean, ...error: Parameters<typeof errorAt>): FieldError[] {
+  return isWrong ? errorAt(...error) : [];
+}
+
+/** One field is at fault. */
+export function invalidField(...error: Parameters<typeof errorAt>): Refused<"invalid"> {
+  return invalidFields(errorAt(...error));
+}
+
 /** @param errors at least one */
 export function invalidFields(errors: readonly FieldError[]): Refused<"invalid"> {
   return { kind: "invalid", detail: summarize(errors), errors };

@@ -7,7 +7,7 @@
 
 import { z } from "@hono/zod-openapi";
 import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME } from "../core/destination-fields.ts";
-import type { FieldError } from "../core/result.ts";
+import { errorAt, type FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
 
 /** An object without unknown fields; its error names the known ones. */
@@ -15,7 +15,33 @@ export function strict<S extends z.ZodRawShape>(shape: S) {
   return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
 }
 
+/** An object of answers, by its name in the document. */
+export function documented<S extends z.ZodRawShape>(name: string, shape: S) {
+  return z.object(shape).openapi(name);
+}
+
 export const trueOrFalse = z.boolean({ error: "expected true or false" });
+
+/** A time as answers have it. */
+export const time = z.iso.datetime();
+
+/** A text with one error for whatever is wrong with it. @param expected what follows "expected" in the error */
+export function textField(
+  expected: string,
+  { min, max, pattern }: Readonly<{ min?: number; max?: number; pattern?: RegExp }> = {},
+) {
+  const params = { error: `expected ${expected}`, abort: true };
+  const any = z.string({ error: params.error });
+  const filled = min === undefined ? any : any.min(min, params);
+  const short = max === undefined ? filled : filled.max(max, params);
+  return pattern === undefined ? short : short.regex(pattern, params);
+}
+
+/** A whole number with one error for whatever is wrong with it. @param expected what follows "expected" in the error */
+export function wholeNumberOf(expected: string, min: number) {
+  const error = `expected ${expected}`;
+  return z.int({ error }).min(min, { error });
+}
 
 /** @param what follows "a whole number" in the error: " of seconds" */
 export function wholeNumberFrom(least: number, most: number, what = "") {
@@ -30,17 +56,11 @@ export function nonEmptyList<T extends z.ZodType>(entry: T, most: number, what: 
 }
 
 /** The path parameter `id`. A value that is no id at all is a 404 too, before the handler (path-names.ts). */
-export const idParam = z.object({
-  id: z.string().describe("The id, as answers show it."),
-});
+export const idParam = z.object({ id: z.string().describe("The id, as answers show it.") });
 
-const LIMIT_EXPECTED = "expected a whole number from 1 to 100";
 const CURSOR_EXPECTED = "expected the next_cursor of a page of this list";
 
-/** The query parameter `limit`. */
-export const limitParam = z
-  .string()
-  .regex(/^([1-9][0-9]?|100)$/, { error: LIMIT_EXPECTED })
+export const limitParam = textField("a whole number from 1 to 100", { pattern: /^([1-9][0-9]?|100)$/ })
   .default("50")
   .transform(Number)
   .describe("The number of entries in a page, 1 to 100; 50 by default.");
@@ -107,13 +127,9 @@ export function cursorAfter(next: unknown): string | null {
   return next === undefined ? null : encodeCursor(next);
 }
 
-const IDEMPOTENCY_KEY_EXPECTED = "expected 1 to 255 printable ASCII characters";
-
-/** The header `Idempotency-Key`. */
-export const idempotencyKey = z
-  .string()
-  .regex(/^[\x20-\x7e]{1,255}$/, { error: IDEMPOTENCY_KEY_EXPECTED })
-  .optional();
+export const idempotencyKey = textField("1 to 255 printable ASCII characters", {
+  pattern: /^[\x20-\x7e]{1,255}$/,
+}).optional();
 
 const TIME_EXPECTED = "expected a time in ISO 8601 with an offset, as 2026-11-21T09:00:00Z";
 
@@ -124,42 +140,42 @@ export const timeParam = z
   .transform((given) => Date.parse(given))
   .openapi({ type: "string", format: "date-time" });
 
+/** The parameters of a range of time. @param what is listed, before "at this time or later" */
+export function timeRange(what: string) {
+  return {
+    since: timeParam.optional().describe(`Only ${what} at this time or later.`),
+    until: timeParam.optional().describe(`Only ${what} before this time; it is after \`since\`.`),
+  };
+}
+
+/** A parameter of a query that is either. */
+export const flagParam = z.enum(["true", "false"], { error: "expected true or false" }).optional();
+
 /** The error of a range `[since, until)` that is empty. */
 export function rangeErrors(since: number | undefined, until: number | undefined): FieldError[] {
   if (since === undefined || until === undefined || since < until) return [];
-  const fault = `is ${isoTime(until)}`;
-  return [{ field: "until", fault, expected: `a time after since, ${isoTime(since)}` }];
+  return errorAt("until", `is ${isoTime(until)}`, `a time after since, ${isoTime(since)}`);
 }
 
-const TYPE_EXPECTED = "expected letters, digits, _ and -, in parts joined by dots, at most 128 characters";
-const TENANT_EXPECTED = "expected 1 to 64 letters, digits and _ . : -";
-const PATTERN_EXPECTED =
-  'expected an event type, a prefix with ".*" after it, or "*", at most 128 characters';
-
 /** An event type: `invoice.paid`. */
-export const eventType = z
-  .string({ error: TYPE_EXPECTED })
-  .max(MAX_EVENT_TYPE, { error: TYPE_EXPECTED, abort: true })
-  .regex(EVENT_TYPE, { error: TYPE_EXPECTED })
-  .openapi({ example: "invoice.paid" });
+export const eventType = textField(
+  "letters, digits, _ and -, in parts joined by dots, at most 128 characters",
+  {
+    max: MAX_EVENT_TYPE,
+    pattern: EVENT_TYPE,
+  },
+).openapi({ example: "invoice.paid" });
 
-const TAG_EXPECTED = "expected 1 to 64 letters, digits and _ . : / @ = + -";
+export const eventTag = textField("1 to 64 letters, digits and _ . : / @ = + -", {
+  pattern: /^[A-Za-z0-9_.:/@=+-]{1,64}$/,
+}).openapi({ example: "import-2026-11" });
 
-/** A tag of an event. */
-export const eventTag = z
-  .string({ error: TAG_EXPECTED })
-  .regex(/^[A-Za-z0-9_.:/@=+-]{1,64}$/, { error: TAG_EXPECTED })
-  .openapi({ example: "import-2026-11" });
-
-/** The name of a tenant. */
-export const tenantName = z
-  .string({ error: TENANT_EXPECTED })
-  .regex(TENANT_NAME, { error: TENANT_EXPECTED })
-  .openapi({ example: "default" });
+export const tenantName = textField("1 to 64 letters, digits and _ . : -", { pattern: TENANT_NAME }).openapi({
+  example: "default",
+});
 
 /** A pattern of event types: `invoice.paid`, `invoice.*` or `*`. */
-export const eventTypePattern = z
-  .string({ error: PATTERN_EXPECTED })
-  .max(MAX_EVENT_TYPE, { error: PATTERN_EXPECTED, abort: true })
-  .regex(/^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?)$/, { error: PATTERN_EXPECTED })
-  .openapi({ example: "invoice.*" });
+export const eventTypePattern = textField(
+  'an event type, a prefix with ".*" after it, or "*", at most 128 characters',
+  { max: MAX_EVENT_TYPE, pattern: /^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?)$/ },
+).openapi({ example: "invoice.*" });

@@ -6,8 +6,14 @@
  * A route reads the same permission (`permitting` in http/auth.ts) to refuse a request before its body is read.
  */
 import type { Changes } from "../core/audit.ts";
-import { type Permission, type Principal, refuseBound, refuseWithout } from "../core/principal.ts";
-import type { RefusalKind, Refused, Result } from "../core/result.ts";
+import {
+  type Permission,
+  type Principal,
+  refuseBound,
+  refuseTenant,
+  refuseWithout,
+} from "../core/principal.ts";
+import { missing, type RefusalKind, type Refused, type Result } from "../core/result.ts";
 import type { Services } from "../services.ts";
 import type { NewAuditEntry } from "./audit/sql.ts";
 import { record } from "./audit/trail.ts";
@@ -59,4 +65,45 @@ export function service<I, T, K extends RefusalKind = never>(
     return result;
   };
   return Object.assign(run, { permission });
+}
+
+/**
+ * A service within the tenant that the input names, or within all. For a principal that is bound to a tenant it is that one,
+ * and another is refused.
+ */
+export function tenantService<
+  I extends Readonly<{ tenant?: string | undefined }>,
+  T,
+  K extends RefusalKind = never,
+>(
+  permission: Permission,
+  work: (call: Call, input: I) => Promise<Result<T, K>>,
+): Service<I, T, K | "forbidden"> {
+  return service(permission, async (call, input: I): Promise<Result<T, K | "forbidden">> => {
+    const { tenant = input.tenant } = call.principal;
+    return refuseTenant(call.principal, input.tenant) ?? work(call, { ...input, tenant });
+  });
+}
+
+type Naming = string | Readonly<{ id: string }> | Readonly<{ name: string }>;
+
+/**
+ * Makes services about one thing, which the input names, or its `id` or `name`. Refused where there is none that the principal
+ * may see, before anything else is looked at.
+ */
+export function servicesAbout<F>(what: string, find: (caller: Caller, id: string) => Promise<F | undefined>) {
+  return <T, I extends Naming = string, K extends RefusalKind = never>(
+    permission: Permission,
+    work: (call: Call, found: F, input: I) => Promise<Result<T, K>>,
+  ): Service<I, T, K | "not_found"> =>
+    service(permission, async (call, input: I): Promise<Result<T, K | "not_found">> => {
+      const id = idIn(input);
+      const found = await find(call, id);
+      return found === undefined ? missing(what, id) : work(call, found, input);
+    });
+}
+
+function idIn(input: Naming): string {
+  if (typeof input === "string") return input;
+  return "id" in input ? input.id : input.name;
 }

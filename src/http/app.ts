@@ -2,20 +2,9 @@
 import { etag } from "hono/etag";
 import { registerAudit } from "../features/audit/routes.ts";
 import { registerDeliveries } from "../features/deliveries/routes.ts";
-import {
-  registerDestinationHealth,
-  registerDestinationKeys,
-  registerDestinationPreview,
-  registerDestinationRotation,
-  registerDestinationStatus,
-  registerDestinations,
-  registerDestinationTest,
-  registerMasterKeyRotation,
-} from "../features/destinations/routes.ts";
-import { registerTransforms } from "../features/destinations/transform-routes.ts";
+import { registerDestinationKeys, registerDestinations } from "../features/destinations/routes.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
-import { registerEventVersions } from "../features/event-types/version-routes.ts";
 import { registerEvents } from "../features/events/routes.ts";
 import { registerGroups } from "../features/groups/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
@@ -24,7 +13,7 @@ import { registerNotices } from "../features/notices/routes.ts";
 import { registerOperationalEvents } from "../features/notifications/routes.ts";
 import { registerPolling } from "../features/polling/routes.ts";
 import { registerPortalLinks } from "../features/portal-links/routes.ts";
-import { registerReplayStatus, registerReplays } from "../features/replays/routes.ts";
+import { registerReplays } from "../features/replays/routes.ts";
 import { registerSearch } from "../features/search/routes.ts";
 import { registerStats } from "../features/stats/routes.ts";
 import { registerTenantConfig, registerTenantDeletion, registerTenants } from "../features/tenants/routes.ts";
@@ -41,15 +30,7 @@ export function createApp(options?: ApiOptions): Api {
       keyed: [
         registerEvents,
         registerEventTypes,
-        registerEventVersions,
         registerDestinations,
-        registerDestinationStatus,
-        registerDestinationTest,
-        registerDestinationPreview,
-        registerTransforms,
-        registerDestinationRotation,
-        registerMasterKeyRotation,
-        registerDestinationHealth,
         registerNotices,
         registerDeliveries,
         registerGroups,
@@ -61,7 +42,6 @@ export function createApp(options?: ApiOptions): Api {
         registerErasures,
         registerTenantConfig,
         registerReplays,
-        registerReplayStatus,
         registerAudit,
         registerSearch,
         registerStats,

@@ -23,7 +23,7 @@ const withinWriteLimit = within("write");
 /** Routes that count by a limit of their own: posts of events, and what reads with another method than GET. */
 const COUNTED_ELSEWHERE = [
   /^\/v1\/events(\/batch)?$/,
-  /^\/v1\/destinations\/[^/]+\/preview$/,
+  /^\/v1\/destinations\/[^/]+\/(transform\/)?preview$/,
   /^\/(api|ingest)\/v1\/app\/[^/]+\/msg$/,
 ];
 

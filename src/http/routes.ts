@@ -4,6 +4,7 @@ import type { MiddlewareHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Permission } from "../core/principal.ts";
 import { isOk, type RefusalKind } from "../core/result.ts";
+import { idParam } from "../features/parameters.ts";
 import type { Caller, Service } from "../features/service.ts";
 import { permitting } from "./auth.ts";
 import { type Api, type ApiContext, type ApiEnv, callerIn } from "./context.ts";
@@ -74,6 +75,8 @@ function refusals<const P extends readonly Problems[]>(problems: P) {
 }
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
+/** The `{id}` of a path needs no schema of the route's own. */
+type ParamsOf<Path> = z.ZodType<Path extends `${string}{id}${string}` ? z.output<typeof idParam> : unknown>;
 type Nothing = z.ZodType<unknown>;
 type Answered = Readonly<Record<number, object>>;
 
@@ -133,17 +136,18 @@ type ServedRoute<P, Q, B, R> = Readonly<{
 
 /** A route that calls one service: its input is what the request has, its answer the service's value, or the problem of a refusal. */
 export function serve<
+  const Path extends string,
   I,
   T,
   K extends RefusalKind,
   R extends Answered,
-  P extends z.ZodType = Nothing,
+  P extends z.ZodType = ParamsOf<Path>,
   Q extends z.ZodType = Nothing,
   B extends z.ZodType = Nothing,
 >(
   api: Api,
   method: Method,
-  path: string,
+  path: Path,
   service: Service<I, T, K>,
   route: ServedRoute<P, Q, B, R> &
     Input<I, Together<z.output<P>, z.output<Q>, z.output<B>>, Taken<P, Q, B>> &
@@ -154,8 +158,8 @@ export function serve<
     input?: (taken: Taken<P, Q, B>) => I;
     view?: (value: T, caller: Caller, taken: Taken<P, Q, B>) => unknown;
   };
-  const { params, query, body, optionalBody, maxBytes, middleware = [], ...others } = route as Made;
-  const { headers, input, view, ...about } = others;
+  const { query, body, optionalBody, maxBytes, middleware = [], ...others } = route as Made;
+  const { params = path.includes("{id}") ? idParam : undefined, headers, input, view, ...about } = others;
   const json = body ?? optionalBody;
   const reads = json ? [jsonBody({ mayBeEmpty: body === undefined, ...(maxBytes && { maxBytes }) })] : [];
   const status = Number(Object.keys(route.responses)[0]);

@@ -11,10 +11,10 @@ import { joined } from "../core/bundle.ts";
 import { Content, dataIn } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
 import { randomText } from "../ids.ts";
-import { faultOf } from "../log.ts";
+import { faultOf, orLogged } from "../log.ts";
 import type { Services } from "../services.ts";
 import { addToCount } from "../store/stats.ts";
-import { within } from "../time.ts";
+import { mapAtOnce, within } from "../time.ts";
 import {
   type CommitOutcome,
   type CommitResult,
@@ -228,13 +228,10 @@ async function routesBeyond(
 ): Promise<ReadonlyMap<string, Routes> | undefined> {
   const entries = [...byDatabase].flatMap(([database, some]) => (database > 0 ? some : []));
   if (entries.length === 0) return undefined;
-  try {
-    return await within(services, LOOK_UP_MS, services.routing.fresh(services.db, routedBy(entries)));
-  } catch (error) {
-    // Each commit tries it again.
-    services.log({ what: "routes_unread", error: faultOf(error) });
-    return undefined;
-  }
+  // Where it fails, each commit tries it again.
+  return orLogged(services, { what: "routes_unread" }, () =>
+    within(services, LOOK_UP_MS, services.routing.fresh(services.db, routedBy(entries))),
+  );
 }
 
 /** As many entries at a time as one commit takes. */
@@ -303,13 +300,8 @@ function pinnedAmong(
 }
 
 /** How many databases take new events, and have taken them; undefined where that cannot be read. */
-async function placesOf(services: Services): Promise<Places | undefined> {
-  try {
-    return await services.placement.places(services);
-  } catch (error) {
-    services.log({ what: "history_unread", error: faultOf(error) });
-    return undefined;
-  }
+function placesOf(services: Services): Promise<Places | undefined> {
+  return orLogged(services, { what: "history_unread" }, () => services.placement.places(services));
 }
 
 /** Longer than `RETENTION_DAYS` an event is kept while it is scheduled or its deliveries have not ended. */
@@ -355,33 +347,28 @@ async function lookUpStored(
 ): Promise<LookedUp> {
   const outcomes = new Map<Entry, CommitOutcome>();
   const highest = new Map<number, number>();
-  const left = [...asked];
-  const ask = async () => {
-    for (let next = left.shift(); next; next = left.shift()) {
-      const [database, entries] = next;
-      try {
-        const pinned = entries.flatMap((entry) => {
-          const known = pinnedAmong(services, [entry]);
-          return known.length > 0 ? [...known, keyTenantOf(entry)] : [];
-        });
-        const found = await storedResults(services, database, entries, [...new Set(pinned)]);
-        services.background(enqueueCommitted(services, found.bundles));
-        for (const [entry, outcome] of found.outcomes) outcomes.set(entry, outcome);
-        services.placement.keepRefused(database, found.pinned);
-        for (const entry of entries) {
-          const tenants = tenantsOf([entry]).filter((tenant) => found.pinned.has(tenant));
-          if (tenants.length === 0 || outcomes.has(entry) || pinnedAmong(services, [entry]).length > 0)
-            continue;
-          outcomes.set(entry, { kind: "misplaced", tenants });
-        }
-        highest.set(database, found.highest);
-      } catch (error) {
-        services.log({ what: "keys_unavailable", database, error: faultOf(error) });
-        for (const entry of entries) if (!outcomes.has(entry)) outcomes.set(entry, UNAVAILABLE);
+  await mapAtOnce([...asked], ASKED_AT_ONCE, async ([database, entries]) => {
+    try {
+      const pinned = entries.flatMap((entry) => {
+        const known = pinnedAmong(services, [entry]);
+        return known.length > 0 ? [...known, keyTenantOf(entry)] : [];
+      });
+      const found = await storedResults(services, database, entries, [...new Set(pinned)]);
+      services.background(enqueueCommitted(services, found.bundles));
+      for (const [entry, outcome] of found.outcomes) outcomes.set(entry, outcome);
+      services.placement.keepRefused(database, found.pinned);
+      for (const entry of entries) {
+        const tenants = tenantsOf([entry]).filter((tenant) => found.pinned.has(tenant));
+        if (tenants.length === 0 || outcomes.has(entry) || pinnedAmong(services, [entry]).length > 0)
+          continue;
+        outcomes.set(entry, { kind: "misplaced", tenants });
       }
+      highest.set(database, found.highest);
+    } catch (error) {
+      services.log({ what: "keys_unavailable", database, error: faultOf(error) });
+      for (const entry of entries) if (!outcomes.has(entry)) outcomes.set(entry, UNAVAILABLE);
     }
-  };
-  await Promise.all(Array.from({ length: Math.min(ASKED_AT_ONCE, left.length) }, ask));
+  });
   return { outcomes, highest };
 }
 
@@ -473,9 +460,5 @@ function contentOf({ tenant, type, body, deliverAt, options = {} }: PostedEvent)
 /** Logs and counts a request that was answered from its key. A failure is logged: the answer does not depend on it. */
 async function countRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
   services.log({ what: "deduplicated", tenant: posted.at(-1)?.tenant, events: posted.length });
-  try {
-    await addToCount(services.db, "deduplicated", 1);
-  } catch (error) {
-    services.log({ what: "count_failed", error: faultOf(error) });
-  }
+  await orLogged(services, { what: "count_failed" }, () => addToCount(services.db, "deduplicated", 1));
 }

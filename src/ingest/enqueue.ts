@@ -1,6 +1,6 @@
 /** Puts committed bundles on the queue, in messages of ids only that name about a hundred deliveries each. */
 import { type BundlePart, lengthOf, type Runs } from "../core/bundle.ts";
-import { faultOf } from "../log.ts";
+import { faultOf, orLogged } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { repeatedly } from "../time.ts";
@@ -27,10 +27,7 @@ const PAUSE_MS = 250;
  * repeated for some seconds, so call it in the background. A message that is sent twice, because a send failed only for
  * its caller, delivers nothing twice.
  */
-export async function enqueueCommitted(
-  services: Services,
-  bundles: readonly CommittedBundle[],
-): Promise<void> {
+export async function enqueueCommitted(services: Services, bundles: readonly CommittedBundle[]) {
   const until = services.now() + SOON_MS;
   for (const destination of new Set(bundles.flatMap(({ placed = [] }) => placed)))
     services.background(wakeInbox(services, destination));
@@ -42,13 +39,12 @@ export async function enqueueCommitted(
 }
 
 /** Wakes the requests that wait for the inbox. Where this gets lost, they find the events at the end of their wait. */
-async function wakeInbox({ gates, gateLocation, log }: Services, destination: string): Promise<void> {
-  try {
+async function wakeInbox(services: Services, destination: string): Promise<void> {
+  const { gates, gateLocation } = services;
+  await orLogged(services, { what: "inbox_unreachable", destination }, async () => {
     const id = gates.idFromName(destination);
     await gates.get(id, gateLocation && { locationHint: gateLocation }).wakeInbox();
-  } catch (error) {
-    log({ what: "inbox_unreachable", destination, error: faultOf(error) });
-  }
+  });
 }
 
 /**

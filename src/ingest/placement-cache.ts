@@ -5,6 +5,7 @@
 import type { Config } from "../config.ts";
 import { countAt, countsBetween, type DatabaseCount, shardsOf } from "../core/placement.ts";
 import { faultOf, type Log } from "../log.ts";
+import { BoundedMap } from "../memory.ts";
 import { allOf, type Databases, databaseHistory } from "../store/databases.ts";
 import { type Timing, within } from "../time.ts";
 
@@ -74,15 +75,15 @@ export class PlacementCache {
    *   is right too. A tenant that it does not know as pinned is noticed by the commit.
    * - Nothing invalidates it.
    */
-  readonly #pinnedUntil = new Map<string, number>();
-  readonly #refusedSince = new Map<string, number>();
+  readonly #pinnedUntil = new BoundedMap<number>(MOST_PINNED);
+  readonly #refusedSince = new BoundedMap<number>(MOST_PINNED);
 
   isPinned(tenant: string, now: number): boolean {
     return (this.#pinnedUntil.get(tenant) ?? 0) > now;
   }
 
   pin(tenants: Iterable<string>, now: number): void {
-    for (const tenant of tenants) keep(this.#pinnedUntil, tenant, now + PINNED_MS);
+    for (const tenant of tenants) this.#pinnedUntil.set(tenant, now + PINNED_MS);
   }
 
   /** Since when the further database refuses the tenant, epoch ms; infinity where that is not known. */
@@ -91,7 +92,7 @@ export class PlacementCache {
   }
 
   keepRefused(database: number, pinned: ReadonlyMap<string, number>): void {
-    for (const [tenant, since] of pinned) keep(this.#refusedSince, `${database} ${tenant}`, since);
+    for (const [tenant, since] of pinned) this.#refusedSince.set(`${database} ${tenant}`, since);
   }
 
   /** Throws where the history is needed and cannot be read. */
@@ -170,12 +171,4 @@ export class PlacementCache {
     this.#posts.set(tenant, posts);
     return posts;
   }
-}
-
-/** The newest ones, so many. */
-function keep(map: Map<string, number>, name: string, value: number): void {
-  map.delete(name);
-  map.set(name, value);
-  const [oldest] = map.keys();
-  if (map.size > MOST_PINNED && oldest !== undefined) map.delete(oldest);
 }

@@ -106,3 +106,8 @@ export function faultText({ field, fault, line, column }: TransformFault): strin
     line === undefined ? "" : ` (line ${line}${column === undefined ? "" : `, column ${column}`})`;
   return `${field}${place}: ${fault}`;
 }
+
+/** A fault behind the name of its field. */
+export function faultTextAlone(fault: TransformFault): string {
+  return faultText({ ...fault, field: "" }).replace(/^[ :]+/, "");
+}

@@ -22,7 +22,6 @@ export async function findApplication(db: D1Database, name: string): Promise<App
   return raw === null ? undefined : modelOf(applications, raw);
 }
 
-/** The application with this `uid`. */
 export async function applicationByUid(db: D1Database, uid: string): Promise<Application | undefined> {
   return drizzle(db).select().from(applications).where(eq(applications.uid, uid)).get();
 }
@@ -48,10 +47,7 @@ export async function insertApplication(db: D1Database, row: Application): Promi
   return raw === null ? undefined : modelOf(applications, raw);
 }
 
-export async function listApplications(
-  db: D1Database,
-  { after, limit, descending = false }: IdPage,
-): Promise<Application[]> {
+export async function listApplications(db: D1Database, { after, limit, descending = false }: IdPage) {
   const { id } = applications;
   return drizzle(db)
     .select()
@@ -94,12 +90,7 @@ const SPREAD_RATE = `
  * Changes the application, and with its rate that of its endpoints; undefined when it is gone, or its new `uid` is taken.
  * Omitted fields are not written, so that two changes of different fields at the same moment both count.
  */
-export async function changeApplication(
-  db: D1Database,
-  id: string,
-  change: ApplicationChange,
-  now: number,
-): Promise<Application | undefined> {
+export async function changeApplication(db: D1Database, id: string, change: ApplicationChange, now: number) {
   const values = [id, JSON.stringify(change), now];
   const spread = db.prepare(SPREAD_RATE).bind(...values, defaultLimits.rate_per_second);
   const changed = db.prepare(CHANGE).bind(...values);

@@ -3,12 +3,12 @@
  * instead of being made, and a person approves or refuses it on a page, once and until it expires. Approval checks the rights
  * of both again (http/mcp/approval.ts), which makes the call then.
  */
-import { conflict, missing, ok } from "../../core/result.ts";
+import { conflict, ok } from "../../core/result.ts";
 import { newAgentActionId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
 import { principalOfKey } from "../keys/credentials.ts";
 import { visitorOfSession } from "../portal-links/visits.ts";
-import { type Caller, service } from "../service.ts";
+import { type Caller, service, servicesAbout } from "../service.ts";
 import {
   type AgentAction,
   decideOnce,
@@ -70,10 +70,13 @@ export const requestAction = service(
 /** Nobody without a right to change something has anything to decide, but every reader may see what was decided. */
 const readPermission = { scope: "read", action: "read" } as const;
 
-export const getAction = service(readPermission, async ({ services, principal }, id: string) => {
-  const row = await findAction(services.db, id, principal);
-  return row ? ok(viewAt(services.now())(row)) : missing("action", id);
-});
+const actionService = servicesAbout("action", ({ services, principal }, id) =>
+  findAction(services.db, id, principal),
+);
+
+export const getAction = actionService(readPermission, async ({ services }, row) =>
+  ok(viewAt(services.now())(row)),
+);
 
 /** The newest first, at most `limit`. */
 export const getActions = service(readPermission, async ({ services, principal }, limit: number) =>
@@ -83,12 +86,9 @@ export const getActions = service(readPermission, async ({ services, principal }
 type Decision = Readonly<{ id: string; decision: "approved" | "refused" }>;
 
 /** Decides what is pending. An approved action has not been carried out yet: that is for the caller, who may do so once. */
-export const decideAction = service(
+export const decideAction = actionService(
   { scope: "admin", action: "read", role: "repair" },
-  async ({ services, principal, changed }, { id, decision }: Decision) => {
-    const { db, now } = services;
-    const found = await findAction(db, id, principal);
-    if (found === undefined) return missing("action", id);
+  async ({ services: { db, now }, changed }, found, { id, decision }: Decision) => {
     const decided = await decideOnce(db, id, decision, now());
     if (decided === undefined)
       return conflict(`The action is ${viewAt(now())(found).state} by now: it can be decided once, in time`);

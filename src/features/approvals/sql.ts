@@ -23,12 +23,7 @@ function isPending(now: number): SQL | undefined {
 }
 
 /** What waits for a decision among the actions of a tenant, or of agents that are bound to none; at most `limit`. */
-export async function pendingActions(
-  db: D1Database,
-  tenant: string | null,
-  now: number,
-  limit: number,
-): Promise<AgentAction[]> {
+export async function pendingActions(db: D1Database, tenant: string | null, now: number, limit: number) {
   const of = tenant === null ? isNull(agentActions.tenant) : eq(agentActions.tenant, tenant);
   return drizzle(db)
     .select()
@@ -37,10 +32,7 @@ export async function pendingActions(
     .limit(limit);
 }
 
-export async function insertAction(
-  db: D1Database,
-  row: typeof agentActions.$inferInsert,
-): Promise<AgentAction> {
+export async function insertAction(db: D1Database, row: typeof agentActions.$inferInsert) {
   return drizzle(db).insert(agentActions).values(row).returning().get();
 }
 
@@ -63,12 +55,7 @@ export async function listActions(db: D1Database, seen: Seen, limit: number): Pr
 }
 
 /** Decides what is pending, once: undefined where it is decided or has expired. */
-export async function decideOnce(
-  db: D1Database,
-  id: string,
-  state: "approved" | "refused",
-  now: number,
-): Promise<AgentAction | undefined> {
+export async function decideOnce(db: D1Database, id: string, state: "approved" | "refused", now: number) {
   return drizzle(db)
     .update(agentActions)
     .set({ state, decidedAt: now })
@@ -78,12 +65,7 @@ export async function decideOnce(
 }
 
 /** Stores what the tool of an approved action has answered. */
-export async function storeOutcome(
-  db: D1Database,
-  id: string,
-  state: "done" | "failed",
-  outcome: string,
-): Promise<void> {
+export async function storeOutcome(db: D1Database, id: string, state: "done" | "failed", outcome: string) {
   await drizzle(db).update(agentActions).set({ state, outcome }).where(eq(agentActions.id, id));
 }
 

@@ -8,7 +8,7 @@
  */
 import { type AttemptKey, MOST_EVENT } from "../../core/archive.ts";
 import { periodicJob } from "../../jobs/runner.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, mayBeArchived, removeExchanges, removeGone } from "../../store/archive.ts";
 import type { ErasedDelivery } from "../../store/erase.ts";
@@ -49,9 +49,6 @@ export async function removeArchived(services: Services, erased: readonly Erased
       .filter((entry) => mayBeArchived(services.config, entry))
       .map(({ at }): AttemptKey => ({ event, destination, at })),
   );
-  try {
-    await removeExchanges(archive, keys);
-  } catch (error) {
-    services.log({ what: "exchanges_not_removed", exchanges: keys.length, error: faultOf(error) });
-  }
+  const failed = { what: "exchanges_not_removed", exchanges: keys.length };
+  await orLogged(services, failed, () => removeExchanges(archive, keys));
 }

@@ -1,22 +1,24 @@
 /** The audit trail as the API takes and shows it. */
 import { z } from "@hono/zod-openapi";
 import { actorKinds, auditActions } from "../../core/audit.ts";
-import { cursorParam, limitParam, strict, tenantName, timeParam } from "../parameters.ts";
-
-const SUBJECT_EXPECTED = "expected the id of what was changed, at most 200 characters";
+import {
+  cursorParam,
+  documented,
+  limitParam,
+  strict,
+  tenantName,
+  textField,
+  time,
+  timeRange,
+} from "../parameters.ts";
 
 const rangeQuery = {
   tenant: tenantName.optional().describe("Only changes of this tenant."),
-  subject: z
-    .string()
-    .max(200, { error: SUBJECT_EXPECTED })
+  subject: textField("the id of what was changed, at most 200 characters", { max: 200 })
     .optional()
     .describe("Only changes of this destination, key, replay and so on."),
-  since: timeParam.optional().describe("Only changes at this time or later."),
-  until: timeParam.optional().describe("Only changes before this time; it is after `since`."),
+  ...timeRange("changes"),
 };
-
-const time = z.iso.datetime();
 
 export const actorSchema = z.object({
   kind: z.enum(actorKinds),
@@ -32,24 +34,22 @@ export const actorSchema = z.object({
   }),
 });
 
-export const entrySchema = z
-  .object({
-    id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
-    at: time,
-    tenant: z.string().nullable().describe("Null for changes of the deployment."),
-    actor: actorSchema.extend({
-      approver: actorSchema
-        .optional()
-        .describe("The person who approved an agent's action; left out for everything else."),
-    }),
-    action: z.enum(auditActions),
-    subject: z.string().describe("The id of what was changed."),
-    changes: z
-      .record(z.string(), z.object({ from: z.unknown(), to: z.unknown() }))
-      .nullable()
-      .describe("The fields that were changed, without secrets; null where the action says it all."),
-  })
-  .openapi("AuditEntry");
+export const entrySchema = documented("AuditEntry", {
+  id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
+  at: time,
+  tenant: z.string().nullable().describe("Null for changes of the deployment."),
+  actor: actorSchema.extend({
+    approver: actorSchema
+      .optional()
+      .describe("The person who approved an agent's action; left out for everything else."),
+  }),
+  action: z.enum(auditActions),
+  subject: z.string().describe("The id of what was changed."),
+  changes: z
+    .record(z.string(), z.object({ from: z.unknown(), to: z.unknown() }))
+    .nullable()
+    .describe("The fields that were changed, without secrets; null where the action says it all."),
+});
 
 /** Parameters of a list of entries. */
 export const auditQuery = strict({

@@ -1,59 +1,41 @@
 /** Reads the audit trail: a page, or everything at once. What writes it is in trail.ts. */
 import type { Actor } from "../../core/audit.ts";
-import { type Principal, refuseTenant } from "../../core/principal.ts";
+import type { Principal } from "../../core/principal.ts";
 import { invalidFields, ok } from "../../core/result.ts";
 import { isoTime } from "../../time.ts";
 import { operatorFields } from "../destinations/fields.ts";
 import { rangeErrors } from "../parameters.ts";
-import { type Caller, service } from "../service.ts";
+import { type Caller, tenantService } from "../service.ts";
 import { type AuditEntryView, entrySchema } from "./schema.ts";
 import { type AuditEntry, type AuditFilter, listAuditEntries } from "./sql.ts";
 
 const permission = { scope: "admin" } as const;
 
-type Range = Readonly<{
-  tenant?: string | undefined;
-  subject?: string | undefined;
-  /** Epoch ms. */
-  since?: number | undefined;
-  until?: number | undefined;
-}>;
+type Range = Omit<AuditFilter, "before" | "limit">;
 
-type Page = Range & Pick<AuditFilter, "before" | "limit">;
-
-function refuseRange({ principal }: Caller, { tenant, since, until }: Range) {
-  const refusal = refuseTenant(principal, tenant);
-  if (refusal) return refusal;
+function refuseRange({ since, until }: Range) {
   const errors = rangeErrors(since, until);
   return errors.length > 0 ? invalidFields(errors) : undefined;
 }
 
-function filterOf({ principal }: Caller, { tenant: named, subject, since, until }: Range) {
-  const { tenant = named } = principal;
-  return { tenant, subject, since, until };
-}
-
 /** Entries, the newest first, at most `limit`. */
-export const getAuditEntries = service(permission, async (call, page: Page) => {
-  const refusal = refuseRange(call, page);
+export const getAuditEntries = tenantService(permission, async (call, page: AuditFilter) => {
+  const refusal = refuseRange(page);
   if (refusal) return refusal;
-  const { before, limit } = page;
-  const filter = { ...filterOf(call, page), before, limit };
-  return ok((await listAuditEntries(call.services.db, filter)).map(viewFor(call.principal)));
+  return ok((await listAuditEntries(call.services.db, page)).map(viewFor(call.principal)));
 });
 
 const EXPORTED_AT_ONCE = 500;
 /** Pages of one export: a Worker has 1,000 queries. */
 const MOST_PAGES = 200;
 
-/** The most entries of one export. */
 export const MOST_EXPORTED = EXPORTED_AT_ONCE * MOST_PAGES;
 
 /** All entries, the newest first, page by page as they are read. The first page is read before the result. */
-export const exportAuditEntries = service(permission, async (call, range: Range) => {
-  const refusal = refuseRange(call, range);
+export const exportAuditEntries = tenantService(permission, async (call, range: Range) => {
+  const refusal = refuseRange(range);
   if (refusal) return refusal;
-  const pages = exportedPages(call, filterOf(call, range));
+  const pages = exportedPages(call, range);
   const first = await pages.next();
   return ok(
     (async function* () {
@@ -65,7 +47,7 @@ export const exportAuditEntries = service(permission, async (call, range: Range)
 
 async function* exportedPages(
   { services: { db }, principal }: Caller,
-  range: ReturnType<typeof filterOf>,
+  range: Range,
 ): AsyncGenerator<readonly AuditEntryView[], undefined> {
   let before: number | undefined;
   for (let page = 0; page < MOST_PAGES; page++) {

@@ -41,13 +41,13 @@ export async function insertAuditEntries(
 
 export type AuditFilter = Readonly<{
   /** Hides the entries of other tenants, and of the deployment. */
-  tenant: string | undefined;
-  subject: string | undefined;
+  tenant?: string | undefined;
+  subject?: string | undefined;
   /** Epoch ms: at this time or later, and before. */
-  since: number | undefined;
-  until: number | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
   /** The id of the last entry of the page before. */
-  before: number | undefined;
+  before?: number | undefined;
   limit: number;
 }>;
 

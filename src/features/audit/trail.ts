@@ -9,11 +9,7 @@ import type { Services } from "../../services.ts";
 import { insertAuditEntries, type NewAuditEntry } from "./sql.ts";
 
 /** Stores entries. A failure is logged, with all of them. */
-export async function record(
-  services: Services,
-  principal: Principal,
-  entries: readonly NewAuditEntry[],
-): Promise<void> {
+export async function record(services: Services, principal: Principal, entries: readonly NewAuditEntry[]) {
   const actor = actorOf(principal);
   try {
     await insertAuditEntries(services.db, actor, entries, services.now());

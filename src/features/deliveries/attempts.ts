@@ -10,7 +10,7 @@ import { payloadOf } from "../../delivery/payload.ts";
 import { shownHeaders } from "../../delivery/shown-request.ts";
 import { requestFor } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";
-import { faultOf } from "../../log.ts";
+import { faultOf, orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, emptyExchange, mayBeArchived, readExchange } from "../../store/archive.ts";
 import { type AttemptEntry, isOpen } from "../../store/delivery.ts";
@@ -121,13 +121,11 @@ async function isEmptied(
 ): Promise<boolean> {
   const archive = archiveOf(services);
   if (archive === undefined || !mayBeArchived(services.config, entry)) return true;
-  try {
+  const emptied = await orLogged(services, { what: "exchanges_not_removed", exchanges: 1 }, async () => {
     await emptyExchange(archive, { event, destination, at: entry.at });
     return true;
-  } catch (error) {
-    services.log({ what: "exchanges_not_removed", exchanges: 1, error: faultOf(error) });
-    return false;
-  }
+  });
+  return emptied ?? false;
 }
 
 type ArchivedAttempt = Readonly<{
@@ -207,11 +205,7 @@ type NumberedAttempt = Readonly<{
 }>;
 
 /** What would be sent of the event now; undefined where the destination's transformation makes no request of it. */
-export async function sentNow(
-  services: Services,
-  event: StoredEvent,
-  destination: Destination,
-): Promise<EventRequest | undefined> {
+export async function sentNow(services: Services, event: StoredEvent, destination: Destination) {
   const { body } = event;
   // Without its content no transformation can be applied.
   const request = body

@@ -1,5 +1,5 @@
 /** Filters of a log of deliveries: the destinations there are, by name too, and how many deliveries have which reason. */
-import { invalidFields, ok } from "../../core/result.ts";
+import { invalidField, ok } from "../../core/result.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination, listDestinations } from "../../store/destinations.ts";
 import { type ReasonCounts, reasonCounts } from "../../store/reason-counts.ts";
@@ -89,7 +89,6 @@ export const getDestinationsNamed = service(
     if (some.length > 0 || next !== undefined)
       return ok<NamedDestinations>({ found: some.slice(0, MOST_NAMED), count: some.length, next });
     const fault = `is ${JSON.stringify(name)}, which no ${after === undefined ? "" : "further "}destination has in name or URL`;
-    const expected = "the name, the URL or the id of a destination";
-    return invalidFields([{ field: "destination_id", fault, expected }]);
+    return invalidField("destination_id", fault, "the name, the URL or the id of a destination");
   },
 );

@@ -8,7 +8,7 @@
 import type { z } from "zod";
 import type { DeliveryKey } from "../../core/bundle.ts";
 import type { Refusal } from "../../core/reasons.ts";
-import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
+import { conflict, invalidField, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { attemptWaiting } from "../../delivery/message-group.ts";
 import { atGate } from "../../gate/client.ts";
@@ -32,6 +32,7 @@ import { heldAmong } from "../../store/lines.ts";
 import { hastenRetries, requeueEnded } from "../../store/requeue.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
+import { GATE_UNREACHABLE } from "../destinations/one.ts";
 import { rangeErrors } from "../parameters.ts";
 import { type Call, service } from "../service.ts";
 import {
@@ -42,7 +43,7 @@ import {
   type waitingQuery,
 } from "./schema.ts";
 import { type DeliveryQuery, nextDeliveries } from "./service.ts";
-import { deliveryOf, giveUpAtOf, shownDeliveries } from "./view.ts";
+import { deliveryOf, deliveryService, giveUpAtOf, shownDeliveries, shownDelivery } from "./view.ts";
 
 const resending = { scope: "admin", action: "resend", role: "repair" } as const;
 const repairing = { scope: "admin", role: "repair" } as const;
@@ -68,7 +69,8 @@ export type Repaired = Readonly<{
  * takes as many as a page of a list has; one by a filter passes over a bounded number of empty pages.
  */
 export const repairDeliveries = service(repairing, async (call, { action, chosen }: Repair) => {
-  if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS) return invalidFields([tooMany(chosen.ids)]);
+  if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS)
+    return invalidField("delivery", `has ${chosen.ids.length} deliveries`, `at most ${MOST_IDS}`);
   const page =
     chosen.kind === "selected" ? await selected(call, chosen.ids) : await found(call, chosen.query);
   if (page.kind !== "ok") return page;
@@ -107,10 +109,6 @@ const CANCELLED_BEFORE = "The delivery is cancelled already";
 
 const UNKNOWN = "There is no such delivery";
 
-function tooMany({ length }: readonly string[]) {
-  return { field: "delivery", fault: `has ${length} deliveries`, expected: `at most ${MOST_IDS}` };
-}
-
 type RepairPage = Readonly<{ all: readonly FoundDelivery[]; unknown: number; next: Positions | undefined }>;
 
 async function selected(call: Call, given: readonly string[]): Promise<Result<RepairPage, never>> {
@@ -124,10 +122,7 @@ async function found(call: Call, query: DeliveryQuery): Promise<Result<RepairPag
   const page = await nextDeliveries(call, query);
   if (page.kind !== "ok") return page;
   const { found, next } = page.value;
-  const names = await eventNames(
-    call.services,
-    found.map(({ eventId }) => eventId),
-  );
+  const names = await eventNames(call.services, eventsOf(found));
   const all = found.map((one) => ({ ...one, isErased: names.get(one.eventId)?.isErased ?? false }));
   return ok({ all, unknown: 0, next });
 }
@@ -150,10 +145,8 @@ export const retryDelivery = service(resending, async (call, id: string) => {
 
 async function retriedByIds(call: Call, ids: readonly string[]): Promise<readonly Retried[]> {
   const found = await Promise.all(ids.map((id) => deliveryOf(call, id)));
-  const results = await retried(
-    call,
-    found.filter((one) => one !== undefined),
-  );
+  const known = found.filter((one) => one !== undefined);
+  const results = await retried(call, known);
   const requeued = results.flatMap((one) => (one.kind === "ok" ? [one.value] : []));
   const shown = new Map((await shownDeliveries(call, requeued)).map((one) => [one.id, one]));
   let place = 0;
@@ -173,11 +166,8 @@ async function retried(
   all: readonly FoundDelivery[],
 ): Promise<readonly Result<FoundDelivery, "conflict">[]> {
   const refusals = all.map(whyNotRetried);
-  const requeued = await requeue(
-    call,
-    all.filter((_, i) => refusals[i] === undefined),
-  );
-  const after = byId(requeued);
+  const ended = all.filter((_, i) => refusals[i] === undefined);
+  const after = byId(await requeue(call, ended));
   return all.map((one, i) => {
     const delivery = after.get(nameOf(one));
     // It had ended when it was read, and no longer has: another request has requeued it.
@@ -214,10 +204,7 @@ function byId<T extends DeliveryKey>(deliveries: readonly T[]): ReadonlyMap<stri
 }
 
 /** Requeues the deliveries that have still ended; returns those. */
-async function requeue(
-  { services, changed }: Call,
-  found: readonly FoundDelivery[],
-): Promise<readonly FoundDelivery[]> {
+async function requeue({ services, changed }: Call, found: readonly FoundDelivery[]) {
   const ended = found.flatMap((one) => {
     if (one.kind !== "stored") return [];
     const policy = retryPolicyOf(one.destination ?? { retry: null });
@@ -246,12 +233,11 @@ type Tried = Readonly<{ found: FoundDelivery; isProbe: boolean }>;
  * Has a delivery that waits, or is to be retried later, attempted now, with live traffic. The attempt
  * counts as one of its attempts. A conflict while the destination's gate admits none, which says until when.
  */
-export const tryDeliveryNow = service(repairing, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  const [tried] = await triedNow(call, found ? [found] : []);
+export const tryDeliveryNow = deliveryService(repairing, async (call, found, id) => {
+  const [tried] = await triedNow(call, [found]);
   if (tried?.kind !== "ok") return tried ?? missing("delivery", id);
-  const [delivery] = await shownDeliveries(call, [tried.value.found]);
-  return delivery ? ok({ delivery, isProbe: tried.value.isProbe }) : missing("delivery", id);
+  const { isProbe } = tried.value;
+  return ok({ delivery: await shownDelivery(call, tried.value.found), isProbe });
 });
 
 type TriedResult = Result<Tried, "conflict" | "unavailable">;
@@ -282,15 +268,10 @@ async function triedAt(
   const refusal = view?.refusal;
   if (refusal) return [...none, ...open.map(() => refusedAtGate(refusal, services.now()))];
   const isBusy = ({ eventId }: FoundDelivery) => inFlight.includes(eventId);
-  const rows = await hastenRetries(
-    services,
-    open.filter((one) => isRetrying(one) && !isBusy(one)),
-  );
-  const after = byId(rows);
-  await attemptWaiting(
-    services,
-    open.filter((one) => !isBusy(one) && (!isRetrying(one) || after.has(nameOf(one)))),
-  );
+  const later = open.filter((one) => isRetrying(one) && !isBusy(one));
+  const after = byId(await hastenRetries(services, later));
+  const due = open.filter((one) => !isBusy(one) && (!isRetrying(one) || after.has(nameOf(one))));
+  await attemptWaiting(services, due);
   const isProbe = view?.circuit !== "closed";
   const results = open.map((one): TriedResult => {
     const row = after.get(nameOf(one));
@@ -312,17 +293,15 @@ function refusedAtGate({ reason, until }: Refusal, now: number) {
 
 // ── Cancelling ──
 
-const GATE_UNREACHABLE = unavailable("The destination's gate cannot be reached at the moment");
 const IN_FLIGHT = conflict("An attempt of the delivery is under way. Repeat the request when it has failed");
 const JUST_ENDED = conflict("The delivery has just ended, or an attempt of it has begun: look at it again");
 
 /** Cancels a delivery that has not ended. One that is cancelled already stays as it is. */
-export const cancelOneDelivery = service(repairing, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  const [result] = await cancelled(call, found ? [found] : []);
-  if (result?.kind !== "ok") return result ?? missing("delivery", id);
-  const [shown] = await shownDeliveries(call, [result.value]);
-  return shown ? ok(shown) : missing("delivery", id);
+export const cancelOneDelivery = deliveryService(repairing, async (call, found, id) => {
+  const [result] = await cancelled(call, [found]);
+  return result?.kind === "ok"
+    ? ok(await shownDelivery(call, result.value))
+    : (result ?? missing("delivery", id));
 });
 
 type Cancelled = Result<FoundDelivery, "conflict" | "unavailable">;

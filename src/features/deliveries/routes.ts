@@ -4,7 +4,7 @@ import { type Api, callerIn } from "../../http/context.ts";
 import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
 import { answers, routeTo, serve } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
-import { cursorAfter, idParam, pageOf, pageWithNext } from "../parameters.ts";
+import { cursorAfter, documented, pageOf, pageWithNext } from "../parameters.ts";
 import { getAttempt } from "./attempts.ts";
 import { getBlockedKeys, skipDelivery } from "./ordering.ts";
 import {
@@ -60,21 +60,19 @@ const tailRoute = createRoute({
   },
 });
 
-const retriedDeliveries = z
-  .object({
-    data: z
-      .array(
-        z.object({
-          id: z.string(),
-          delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
-          problem: problemSchema
-            .optional()
-            .describe("Why it is not sent again, as the answer about it alone would say."),
-        }),
-      )
-      .describe("For each delivery, in the order given, either `delivery` or `problem`."),
-  })
-  .openapi("DeliveryRetries");
+const retriedDeliveries = documented("DeliveryRetries", {
+  data: z
+    .array(
+      z.object({
+        id: z.string(),
+        delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
+        problem: problemSchema
+          .optional()
+          .describe("Why it is not sent again, as the answer about it alone would say."),
+      }),
+    )
+    .describe("For each delivery, in the order given, either `delivery` or `problem`."),
+});
 
 export function registerDeliveries(api: Api): void {
   // Before the route of one delivery, whose path would match.
@@ -97,7 +95,6 @@ export function registerDeliveries(api: Api): void {
       "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
       "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
       "log is kept. A delivery that has not ended is refused with 409.",
-    params: idParam,
     responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
   });
 
@@ -150,7 +147,6 @@ export function registerDeliveries(api: Api): void {
   serve(api, "get", "/v1/deliveries/{id}", getDelivery, {
     summary: "Show a delivery and its attempts",
     tags,
-    params: idParam,
     responses: answers(200, deliverySchema, "The delivery.", 404),
   });
 
@@ -172,7 +168,6 @@ export function registerDeliveries(api: Api): void {
       "Ends a delivery that is queued, waits or is to be retried: it is `cancelled`, and no attempt is made. May be repeated. " +
       "While an attempt is under way, and once the delivery is delivered or dead, it is refused with 409. An attempt that " +
       "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
-    params: idParam,
     responses: answers(200, deliverySchema, "The delivery, cancelled.", 404, 409),
   });
 
@@ -182,7 +177,6 @@ export function registerDeliveries(api: Api): void {
     description:
       'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
       "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
-    params: idParam,
     responses: answers(200, deliverySchema, "The delivery, which holds its key no longer.", 404, 409),
   });
 
@@ -192,9 +186,7 @@ export function registerDeliveries(api: Api): void {
     description:
       "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
       "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
-    params: idParam,
     query: blockedKeysQuery,
-    input: ({ param: { id: destination }, query }) => ({ ...query, destination }),
     view: ({ keys, next }) => pageWithNext(keys.map(blockedKeyView), next),
     responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
   });
@@ -206,7 +198,6 @@ export function registerDeliveries(api: Api): void {
       "Cancels the deliveries that are `waiting` for the destination, all or some, and those `queued` behind others of their keys; " +
       "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
       "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
-    params: idParam,
     optionalBody: waitingQuery,
     input: ({ param: { id: destination }, json }) => ({ ...json, destination }),
     view: ({ next, ...counts }) => ({ ...counts, next_cursor: cursorAfter(next) }),

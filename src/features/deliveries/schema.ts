@@ -10,6 +10,7 @@ import { storedStatus } from "../../store/delivery.ts";
 import { type BlockedLine, COUNTED_BEHIND } from "../../store/lines.ts";
 import {
   cursorParam,
+  documented,
   eventTag,
   eventTypePattern,
   idParam,
@@ -17,13 +18,15 @@ import {
   nonEmptyList,
   strict,
   tenantName,
+  textField,
+  time,
   timeParam,
+  timeRange,
   wholeNumberFrom,
+  wholeNumberOf,
 } from "../parameters.ts";
 
 export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
-
-const time = z.iso.datetime();
 
 /**
  * `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. It aborts, so that a union
@@ -59,65 +62,63 @@ const attempt = z.object({
     ),
 });
 
-export const deliverySchema = z
-  .object({
-    id: z.string(),
-    event_id: z.string(),
-    destination_id: z.string(),
-    state: z.enum(deliveryStates),
-    reason: deliveryReason
-      .optional()
-      .describe(
-        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
-          "error), or why it has ended. Absent when it is `delivered`, or `queued` and neither scheduled nor behind another.",
-      ),
-    waits_for: z
-      .string()
-      .optional()
-      .describe(
-        "Present with the reasons `order` and `order_held` while it is `queued`: the first event of its key.",
-      ),
-    attempts: z
-      .int()
-      .describe(
-        "HTTP exchanges made, counted anew when the delivery is sent again; `log` has the earlier ones too. Nothing else " +
-          "counts as an attempt: no refusal, no crash.",
-      ),
-    next_attempt_at: time.optional().describe("Present while the delivery is `retrying`."),
-    waiting_until: time
-      .optional()
-      .describe("When it stops waiting at the earliest. Absent when that is not known, as during a pause."),
-    transform_fault: z
-      .string()
-      .optional()
-      .describe(
-        "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
-      ),
-    group: z
-      .string()
-      .optional()
-      .describe("With the reason `group`: the group whose limit applies. Only operators see it."),
-    give_up_at: time.describe(
-      "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
-        "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
+export const deliverySchema = documented("Delivery", {
+  id: z.string(),
+  event_id: z.string(),
+  destination_id: z.string(),
+  state: z.enum(deliveryStates),
+  reason: deliveryReason
+    .optional()
+    .describe(
+      "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
+        "error), or why it has ended. Absent when it is `delivered`, or `queued` and neither scheduled nor behind another.",
     ),
-    last_status: z.int().optional().describe("The status code of the last attempt's response."),
-    last_error: cause
-      .optional()
-      .describe(
-        "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
-          "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
-          "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
-          "receiver's place.",
-      ),
-    delivered_at: time.optional(),
-    log: z.array(attempt).describe("The attempts, the oldest first."),
-  })
-  .openapi("Delivery");
+  waits_for: z
+    .string()
+    .optional()
+    .describe(
+      "Present with the reasons `order` and `order_held` while it is `queued`: the first event of its key.",
+    ),
+  attempts: z
+    .int()
+    .describe(
+      "HTTP exchanges made, counted anew when the delivery is sent again; `log` has the earlier ones too. Nothing else " +
+        "counts as an attempt: no refusal, no crash.",
+    ),
+  next_attempt_at: time.optional().describe("Present while the delivery is `retrying`."),
+  waiting_until: time
+    .optional()
+    .describe("When it stops waiting at the earliest. Absent when that is not known, as during a pause."),
+  transform_fault: z
+    .string()
+    .optional()
+    .describe(
+      "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
+    ),
+  group: z
+    .string()
+    .optional()
+    .describe("With the reason `group`: the group whose limit applies. Only operators see it."),
+  give_up_at: time.describe(
+    "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
+      "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
+  ),
+  last_status: z.int().optional().describe("The status code of the last attempt's response."),
+  last_error: cause
+    .optional()
+    .describe(
+      "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
+        "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
+        "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
+        "receiver's place.",
+    ),
+  delivered_at: time.optional(),
+  log: z.array(attempt).describe("The attempts, the oldest first."),
+});
 
 export type DeliveryJson = z.infer<typeof deliverySchema>;
 
-const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999; `state` has the states, such as dead";
+const STATUS_EXPECTED = "an HTTP status code, 100 to 999; `state` has the states, such as dead";
 
 const position = z
   .tuple([z.string(), z.int().nonnegative()])
@@ -127,7 +128,6 @@ const position = z
 export const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
 
 const orders = ["destination", "event"] as const;
-const ORDER_EXPECTED = `expected ${orders.join(" or ")}`;
 
 export const deliveryQuery = strict({
   destination_id: z.string().optional().describe("Only deliveries to this destination."),
@@ -142,21 +142,16 @@ export const deliveryQuery = strict({
       "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
         "bound to none names `tenant` or `destination_id` too.",
     ),
-  status: z
-    .string()
-    .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
+  status: textField(STATUS_EXPECTED, { pattern: /^[1-9][0-9]{2}$/ })
     .transform(Number)
     .describe("Only deliveries whose last attempt was answered with this status code.")
     .optional(),
   reason: deliveryReason
     .openapi({ description: "Only deliveries with this reason, as it is stored.", example: "exhausted" })
     .optional(),
-  since: timeParam.optional().describe("Only deliveries of events that were accepted at this time or later."),
-  until: timeParam
-    .optional()
-    .describe("Only deliveries of events that were accepted before this time; it is after `since`."),
+  ...timeRange("deliveries of events that were accepted"),
   order: z
-    .enum(orders, { error: ORDER_EXPECTED })
+    .enum(orders, { error: `expected ${orders.join(" or ")}` })
     .default("destination")
     .describe(
       "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
@@ -180,49 +175,47 @@ export const attemptParam = idParam.extend({
   at: z.string().describe("The `at` of the attempt, as the delivery's log has it."),
 });
 
-export const attemptSchema = z
-  .object({
-    delivery_id: z.string(),
-    at: z.iso.datetime().describe("When the attempt started: its name within the delivery."),
-    status: z.int().optional(),
-    error: z.enum(attemptErrors).optional(),
-    latency_ms: z.number(),
-    note: z.string().optional(),
-    archive: z
-      .enum(archiveStates)
-      .describe(
-        "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
-          "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
-          "`unavailable`, because it cannot be read at the moment.",
-      ),
-    request: z
-      .object({
-        url: z.string(),
-        headers: headers.describe("Secrets and signatures are masked."),
-        ...encoded,
-        body: z
-          .string()
-          .nullable()
-          .describe("Made from the event; null when its content has been erased or is damaged."),
-      })
-      .nullable()
-      .describe(
-        "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
-      ),
-    response: z
-      .object({
-        headers: headers
-          .nullable()
-          .describe("Null unless the answer was kept. Cookies and what repeats a secret are masked."),
-        ...encoded,
-        is_whole: z
-          .boolean()
-          .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`),
-      })
-      .nullable()
-      .describe("Null when there was none, or nothing of it is kept."),
-  })
-  .openapi("Attempt");
+export const attemptSchema = documented("Attempt", {
+  delivery_id: z.string(),
+  at: time.describe("When the attempt started: its name within the delivery."),
+  status: z.int().optional(),
+  error: z.enum(attemptErrors).optional(),
+  latency_ms: z.number(),
+  note: z.string().optional(),
+  archive: z
+    .enum(archiveStates)
+    .describe(
+      "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
+        "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
+        "`unavailable`, because it cannot be read at the moment.",
+    ),
+  request: z
+    .object({
+      url: z.string(),
+      headers: headers.describe("Secrets and signatures are masked."),
+      ...encoded,
+      body: z
+        .string()
+        .nullable()
+        .describe("Made from the event; null when its content has been erased or is damaged."),
+    })
+    .nullable()
+    .describe(
+      "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
+    ),
+  response: z
+    .object({
+      headers: headers
+        .nullable()
+        .describe("Null unless the answer was kept. Cookies and what repeats a secret are masked."),
+      ...encoded,
+      is_whole: z
+        .boolean()
+        .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`),
+    })
+    .nullable()
+    .describe("Null when there was none, or nothing of it is kept."),
+});
 
 export type AttemptJson = z.infer<typeof attemptSchema>;
 
@@ -232,34 +225,28 @@ export type AttemptJson = z.infer<typeof attemptSchema>;
 export const MOST_IDS = 100;
 
 export const deliveryIds = strict({
-  delivery_ids: nonEmptyList(
-    z.string({ error: "expected the id of a delivery" }),
-    MOST_IDS,
-    "ids of deliveries",
-  ).describe("An id that is given twice counts once."),
+  delivery_ids: nonEmptyList(textField("the id of a delivery"), MOST_IDS, "ids of deliveries").describe(
+    "An id that is given twice counts once.",
+  ),
 }).openapi("DeliveryIds");
 
 /** What can be done to many deliveries at once. */
 export const repairActions = ["retry", "cancel"] as const;
 export type RepairAction = (typeof repairActions)[number];
 
-const ACTION_EXPECTED = `expected ${repairActions.join(" or ")}`;
-
 const { order: _, limit: __, status: ___, ...deliveryConditions } = deliveryQuery.shape;
 
 /** The conditions of the list of deliveries, as JSON. */
 export const repairQuery = strict({
   action: z
-    .enum(repairActions, { error: ACTION_EXPECTED })
+    .enum(repairActions, { error: `expected ${repairActions.join(" or ")}` })
     .describe(
       "`retry` sends those that have ended once more, delivered ones too, and attempts those that are to be retried now. " +
         "`cancel` ends those that have not ended.",
     ),
   ...deliveryConditions,
-  status: z
-    .int({ error: STATUS_EXPECTED })
-    .min(100, { error: STATUS_EXPECTED })
-    .max(999, { error: STATUS_EXPECTED })
+  status: wholeNumberOf(STATUS_EXPECTED, 100)
+    .max(999, { error: `expected ${STATUS_EXPECTED}` })
     .optional()
     .describe("Only deliveries whose last attempt was answered with this status code."),
   limit: wholeNumberFrom(1, MOST_IDS)
@@ -278,15 +265,13 @@ const nextRequest = z
   .nullable()
   .describe("Null when nothing is left to look at; else the `cursor` of the next request.");
 
-export const repairedDeliveries = z
-  .object({
-    repaired: z.int().describe("Deliveries that were sent again, or cancelled."),
-    skipped: z
-      .array(z.object({ why: z.string(), count: z.int() }))
-      .describe("Deliveries that were left as they are, by the reason."),
-    next_cursor: nextRequest,
-  })
-  .openapi("RepairedDeliveries");
+export const repairedDeliveries = documented("RepairedDeliveries", {
+  repaired: z.int().describe("Deliveries that were sent again, or cancelled."),
+  skipped: z
+    .array(z.object({ why: z.string(), count: z.int() }))
+    .describe("Deliveries that were left as they are, by the reason."),
+  next_cursor: nextRequest,
+});
 
 /** The number of the database, the last event looked at in it, and, while lines are looked at, that event's line. */
 const waitingPosition = z.union([
@@ -311,30 +296,26 @@ export const waitingQuery = strict({
 
 export type WaitingPosition = z.infer<typeof waitingPosition>;
 
-export const cancelledDeliveries = z
-  .object({
-    cancelled: z.int().describe("Deliveries that were cancelled by this request."),
-    in_flight: z.int().describe("Deliveries left out because an attempt was under way."),
-    next_cursor: nextRequest,
-  })
-  .openapi("CancelledDeliveries");
+export const cancelledDeliveries = documented("CancelledDeliveries", {
+  cancelled: z.int().describe("Deliveries that were cancelled by this request."),
+  in_flight: z.int().describe("Deliveries left out because an attempt was under way."),
+  next_cursor: nextRequest,
+});
 
 const linePosition = z.tuple([z.int().nonnegative(), z.string()]);
 
 export const blockedKeysQuery = strict({ cursor: cursorParam(linePosition) });
 
-export const blockedKey = z
-  .object({
-    delivery_id: z.string().describe("The first delivery of the key: the others wait for it."),
-    event_id: z.string(),
-    state: z.enum(deliveryStates),
-    reason: deliveryReason.optional(),
-    held: z
-      .boolean()
-      .describe("Whether it is dead and holds the key, until it is retried with success, or skipped."),
-    behind: z.int().describe(`Deliveries that wait for it; ${COUNTED_BEHIND} stands for more.`),
-  })
-  .openapi("BlockedKey");
+export const blockedKey = documented("BlockedKey", {
+  delivery_id: z.string().describe("The first delivery of the key: the others wait for it."),
+  event_id: z.string(),
+  state: z.enum(deliveryStates),
+  reason: deliveryReason.optional(),
+  held: z
+    .boolean()
+    .describe("Whether it is dead and holds the key, until it is retried with success, or skipped."),
+  behind: z.int().describe(`Deliveries that wait for it; ${COUNTED_BEHIND} stands for more.`),
+});
 
 /** A blocked key as the API shows it. */
 export function blockedKeyView({ head, isHeld, behind }: BlockedLine): z.infer<typeof blockedKey> {

@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
-import { type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
+import { type FieldError, invalidField, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
@@ -22,7 +22,14 @@ import { acceptedBy } from "../../store/time-ranges.ts";
 import { rangeErrors } from "../parameters.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import type { DeliveryJson, deliveryQuery } from "./schema.ts";
-import { deliveryOf, FAULTS_SHOWN, seesContent, shownDeliveries, withFault } from "./view.ts";
+import {
+  deliveryService,
+  FAULTS_SHOWN,
+  seesContent,
+  shownDeliveries,
+  shownDelivery,
+  withFault,
+} from "./view.ts";
 
 const reading = { scope: "read", action: "read" } as const;
 
@@ -43,7 +50,6 @@ export const findDeliveries = service({ scope: "read" }, (call, query: DeliveryQ
   deliveryPage(call, query),
 );
 
-/** A page of deliveries as they are shown. */
 export const getDeliveries = service(reading, async (call, query: DeliveryQuery) => {
   const page = await deliveryPage(call, query);
   if (page.kind !== "ok") return page;
@@ -163,7 +169,12 @@ async function deliveryPage(
   const state = asked ?? (query.reason === undefined ? undefined : stateOfReason(query.reason));
   if (tag !== undefined) {
     const owner = destination?.tenant ?? tenant ?? (await ownerOf(services, destinationId));
-    if (owner === undefined) return invalidFields([tagWithoutTenant(tag)]);
+    if (owner === undefined)
+      return invalidField(
+        "tag",
+        `is ${JSON.stringify(tag)}, and no tenant is named`,
+        "tenant or destination_id beside it: tags belong to tenants",
+      );
     return ok(await deliveriesByEvent(services, { tenant: owner, tag, state }, filter));
   }
   if (order === "event") return ok(await deliveriesByEvent(services, { tenant, state }, filter));
@@ -191,11 +202,6 @@ async function ownerOf({ db }: Services, destination: string | undefined): Promi
   return (await destinationsById(db, [destination])).get(destination)?.tenant ?? "";
 }
 
-function tagWithoutTenant(tag: string) {
-  const fault = `is ${JSON.stringify(tag)}, and no tenant is named`;
-  return { field: "tag", fault, expected: "tenant or destination_id beside it: tags belong to tenants" };
-}
-
 /** Where a page begins, as its cursor has it. */
 export function placesOf(positions: Positions): unknown {
   const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
@@ -205,16 +211,11 @@ export function placesOf(positions: Positions): unknown {
 // ── One delivery ──
 
 /** A delivery as it is stored: calls no gate. */
-export const findOneDelivery = service({ scope: "read" }, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  return found ? ok(found) : missing("delivery", id);
-});
+export const findOneDelivery = deliveryService({ scope: "read" }, async (_, found) => ok(found));
 
-export const getDelivery = service(reading, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  const [shown] = await shownDeliveries(call, found ? [found] : []);
-  return found && shown ? ok(await withFaultOf(call, found, shown)) : missing("delivery", id);
-});
+export const getDelivery = deliveryService(reading, async (call, found) =>
+  ok(await withFaultOf(call, found, await shownDelivery(call, found))),
+);
 
 /** The newest deliveries that wait because their destination's transformation fails for them, with its faults. */
 export const getTransformFaults = service(
@@ -243,9 +244,8 @@ async function withFaultOf(
 }
 
 /** A delivery with what its event and its destination are called. */
-export const getDeliveryNamed = service(reading, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  const [entry] = await logged(call, found ? [found] : []);
+export const getDeliveryNamed = deliveryService(reading, async (call, found, id) => {
+  const [entry] = await logged(call, [found]);
   return entry ? ok(entry) : missing("delivery", id);
 });
 
@@ -258,13 +258,11 @@ export type DeliveryInFull = Readonly<{
   destination: Destination | undefined;
 }>;
 
-export const getDeliveryInFull = service(reading, async (call, id: string) => {
+export const getDeliveryInFull = deliveryService(reading, async (call, found, id) => {
   const { services, principal } = call;
-  const found = await deliveryOf(call, id);
-  const [shown] = await shownDeliveries(call, found ? [found] : []);
-  const delivery = found && shown && (await withFaultOf(call, found, shown));
-  const read = found && (await readEvent(services, found.eventId, principal.tenant));
-  if (!delivery || !read) return missing("delivery", id);
+  const delivery = await withFaultOf(call, found, await shownDelivery(call, found));
+  const read = await readEvent(services, found.eventId, principal.tenant);
+  if (!read) return missing("delivery", id);
   const event = seesContent(principal) ? read.event : { ...read.event, body: null };
   const destination = found.destination?.deletedAt === null ? found.destination : undefined;
   return ok<DeliveryInFull>({ delivery, event, destination });

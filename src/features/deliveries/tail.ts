@@ -6,7 +6,6 @@
  * limits of queries, and a key that was revoked shows nothing for longer than that.
  */
 import { bundleOf, eventAt } from "../../core/bundle.ts";
-import { refuseTenant } from "../../core/principal.ts";
 import { ok } from "../../core/result.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
@@ -21,7 +20,7 @@ import {
   tailStep,
   type Watermarks,
 } from "../../store/delivery-tail.ts";
-import { service } from "../service.ts";
+import { tenantService } from "../service.ts";
 
 export const LAST_EVENT_ID = "last-event-id";
 
@@ -45,14 +44,10 @@ type TailQuery = TailFilter &
   }>;
 
 /** The stream of one response. The next step is read only when the one before it has been taken. */
-export const tailDeliveries = service(
+export const tailDeliveries = tenantService(
   { scope: "read" },
-  async ({ services, principal }, { last, render, ...query }: TailQuery) => {
-    const refusal = refuseTenant(principal, query.tenant);
-    if (refusal) return refusal;
-    const { tenant = query.tenant } = principal;
-    return ok(await streamOf(services, { ...query, tenant }, last, render));
-  },
+  async ({ services }, { last, render, ...query }: TailQuery) =>
+    ok(await streamOf(services, query, last, render)),
 );
 
 /** Reads the database before there is a stream: rejects when that fails. */

@@ -22,7 +22,7 @@ import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/des
 import { type Ahead, aheadOf } from "../../store/lines.ts";
 import { findDelivery, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
-import type { Caller } from "../service.ts";
+import { type Caller, servicesAbout } from "../service.ts";
 import type { DeliveryJson } from "./schema.ts";
 
 /**
@@ -33,12 +33,17 @@ export function seesContent({ visit }: Principal): boolean {
 }
 
 /** The delivery of the id as it is stored; undefined when the principal may see none. */
-export async function deliveryOf(
-  { services, principal }: Caller,
-  id: string,
-): Promise<FoundDelivery | undefined> {
+export async function deliveryOf({ services, principal }: Caller, id: string) {
   const key = deliveryKey(id);
   return key && findDelivery(services, key, principal.tenant, overBy(services));
+}
+
+export const deliveryService = servicesAbout("delivery", deliveryOf);
+
+/** The delivery with why it waits now. */
+export async function shownDelivery(caller: Caller, found: FoundDelivery): Promise<DeliveryJson> {
+  const [shown] = await shownDeliveries(caller, [found]);
+  return shown ?? storedDelivery(found, caller.services.now());
 }
 
 /** Gates called for one result: as many as a page of a list has deliveries. An event may have more destinations. */
@@ -109,12 +114,7 @@ type PlannedDelivery = Extract<FoundDelivery, { kind: "planned" }>;
 
 /** A delivery without an outcome: queued, or cancelled when its destination is deleted. */
 function progressOfPlan(found: PlannedDelivery, now: number): Progress {
-  return {
-    ...stateOfPlan(found, now),
-    attempts: 0,
-    give_up_at: isoTime(giveUpAtOf(found)),
-    log: [],
-  };
+  return { ...stateOfPlan(found, now), attempts: 0, give_up_at: isoTime(giveUpAtOf(found)), log: [] };
 }
 
 /** When the delivery is given up, epoch ms. */

@@ -5,7 +5,7 @@
 
 import { z } from "@hono/zod-openapi";
 import { recordOf } from "../../core/record.ts";
-import type { FieldError } from "../../core/result.ts";
+import { errorAt, errorIf, type FieldError } from "../../core/result.ts";
 import { zodOf } from "../../core/zod-of.ts";
 import {
   authOf,
@@ -18,88 +18,79 @@ import {
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
-import { strict } from "../parameters.ts";
+import { strict, textField } from "../parameters.ts";
 import { headerName, headerValue } from "./headers.ts";
 
 /** Text that is sent in UTF-8, in a header or a form. */
-function textOf(what: string, most: number) {
-  const error = `expected 1 to ${most} characters without control characters: ${what}`;
-  return z
-    .string({ error })
-    .min(1, { error })
-    .max(most, { error })
-    .refine((given) => !/\p{Cc}/u.test(given), { error });
+function plainText(what: string, most: number) {
+  const expected = `1 to ${most} characters without control characters: ${what}`;
+  return textField(expected, { min: 1, max: most }).refine((given) => !/\p{Cc}/u.test(given), {
+    error: `expected ${expected}`,
+  });
 }
 
 function secretText(what: string) {
   const error = `expected the value itself: ${MASK} is what stands for it`;
-  return textOf(what, 1024).refine((given) => given !== MASK, { error });
+  return plainText(what, 1024).refine((given) => given !== MASK, { error });
 }
 
-const username = textOf("the user name", 256).refine((given) => !given.includes(":"), {
+const username = plainText("the user name", 256).refine((given) => !given.includes(":"), {
   error: "expected a user name without colons",
 });
 
-const TOKEN_EXPECTED = "expected a bearer token: 1 to 4096 visible ASCII characters";
-const bearerToken = z
-  .string({ error: TOKEN_EXPECTED })
-  .regex(/^[!-~]{1,4096}$/, { error: TOKEN_EXPECTED, abort: true })
-  .refine((given) => given !== MASK, { error: TOKEN_EXPECTED });
+const TOKEN_EXPECTED = "a bearer token: 1 to 4096 visible ASCII characters";
+const bearerToken = textField(TOKEN_EXPECTED, { pattern: /^[!-~]{1,4096}$/ }).refine(
+  (given) => given !== MASK,
+  {
+    error: `expected ${TOKEN_EXPECTED}`,
+  },
+);
 
-const SCOPE_EXPECTED = "expected scopes with single spaces between (RFC 6749), at most 1024 characters";
-const scope = z
-  .string({ error: SCOPE_EXPECTED })
-  .max(1024, { error: SCOPE_EXPECTED })
-  .regex(/^[!#-[\]-~]+( [!#-[\]-~]+)*$/, { error: SCOPE_EXPECTED });
+const scope = textField("scopes with single spaces between (RFC 6749), at most 1024 characters", {
+  max: 1024,
+  pattern: /^[!#-[\]-~]+( [!#-[\]-~]+)*$/,
+});
 
 /** Breakwater sets these itself; a secret has no place among what is shown. */
 const RESERVED_PARAMS = ["grant_type", "client_id", "client_secret", "scope", "audience", "client_assertion"];
 const MAX_PARAMS = 10;
 const PARAMS_EXPECTED =
-  `expected at most ${MAX_PARAMS} parameters with names of 1 to 64 characters, none of ${RESERVED_PARAMS.join(", ")}, and ` +
+  `at most ${MAX_PARAMS} parameters with names of 1 to 64 characters, none of ${RESERVED_PARAMS.join(", ")}, and ` +
   "strings of 1 to 1024";
+const wrongParams = { error: `expected ${PARAMS_EXPECTED}` };
 const params = recordOf(
-  z
-    .string()
-    .regex(/^[\w.-]{1,64}$/, { error: PARAMS_EXPECTED, abort: true })
-    .refine((name) => !RESERVED_PARAMS.includes(name), { error: PARAMS_EXPECTED }),
-  z
-    .string({ error: PARAMS_EXPECTED })
-    .min(1, { error: PARAMS_EXPECTED })
-    .max(1024, { error: PARAMS_EXPECTED }),
-  { error: PARAMS_EXPECTED },
+  textField(PARAMS_EXPECTED, { pattern: /^[\w.-]{1,64}$/ }).refine(
+    (name) => !RESERVED_PARAMS.includes(name),
+    wrongParams,
+  ),
+  textField(PARAMS_EXPECTED, { min: 1, max: 1024 }),
+  wrongParams,
 )
-  .refine((given) => Object.keys(given).length <= MAX_PARAMS, { error: PARAMS_EXPECTED })
+  .refine((given) => Object.keys(given).length <= MAX_PARAMS, wrongParams)
   .openapi({ type: "object", additionalProperties: { type: "string" } });
 
-const WAY_EXPECTED = "expected basic or body";
-const clientAuth = z.enum(["basic", "body"], { error: WAY_EXPECTED });
+const clientAuth = z.enum(["basic", "body"], { error: "expected basic or body" });
 
-const KIND_EXPECTED = "expected an object whose kind is basic, bearer, header or oauth2";
-
-const tokenUrl = z
-  .string({ error: "expected an https URL" })
-  .openapi({ description: "The token endpoint.", example: "https://login.example.com/oauth2/token" });
+const tokenUrl = textField("an https URL").openapi({
+  description: "The token endpoint.",
+  example: "https://login.example.com/oauth2/token",
+});
 
 /** As it is given. Secret fields are never shown. */
 export const authInput = z
   .discriminatedUnion(
     "kind",
     [
-      strict({
-        kind: z.literal("basic"),
-        username,
-        password: secretText("the password"),
-      }),
+      strict({ kind: z.literal("basic"), username, password: secretText("the password") }),
       strict({ kind: z.literal("bearer"), token: bearerToken }),
       strict({ kind: z.literal("header"), header: headerName, value: headerValue }),
       strict({
         kind: z.literal("oauth2"),
         token_url: tokenUrl,
-        client_id: textOf("the client's id", 256),
+        client_id: plainText("the client's id", 256),
         client_secret: secretText("the client's secret"),
         scope: scope.nullish(),
-        audience: textOf("the audience", 1024).nullish(),
+        audience: plainText("the audience", 1024).nullish(),
         params: params.nullish().openapi({
           type: ["object", "null"],
           description:
@@ -113,7 +104,7 @@ export const authInput = z
           ),
       }),
     ],
-    { error: KIND_EXPECTED },
+    { error: "expected an object whose kind is basic, bearer, header or oauth2" },
   )
   .openapi("DestinationAuthInput", {
     description:
@@ -162,16 +153,8 @@ function partsOf(input: AuthInput): Readonly<{ shown: ShownAuth; secret: string 
 
 /** The input that made it: `partsOf` backwards. */
 export function authInputOf(shown: ShownAuth, secret: string): AuthInput {
-  switch (shown.kind) {
-    case "basic":
-      return { ...shown, password: secret };
-    case "bearer":
-      return { ...shown, token: secret };
-    case "header":
-      return { ...shown, value: secret };
-    case "oauth2":
-      return { ...shown, client_secret: secret };
-  }
+  const names = { basic: "password", bearer: "token", header: "value", oauth2: "client_secret" };
+  return { ...shown, [names[shown.kind]]: secret } as AuthInput;
 }
 
 type Given = Readonly<{
@@ -181,10 +164,7 @@ type Given = Readonly<{
 }>;
 
 /** The `auth` after a change, as it is shown; what the input leaves out is as it is stored. */
-export function shownAfter(
-  { auth }: Given,
-  stored?: Pick<Destination, "auth">,
-): ShownAuth | null | undefined {
+export function shownAfter({ auth }: Given, stored?: Pick<Destination, "auth">) {
   return auth === undefined ? stored && authOf(stored) : auth && partsOf(auth).shown;
 }
 
@@ -196,13 +176,7 @@ export function conflictErrors({ auth, headers, kind }: Given, stored?: Destinat
   const target = stored ? kindNameOf(stored.url) : (kind ?? "https");
   if (auth && (target === "queue" || target === "poll")) {
     const expected = `none: ${target === "poll" ? "consumers poll with an API key" : "who may read the queue is the matter of its account"}`;
-    return [
-      {
-        field: "auth",
-        fault: `is for requests, and a destination of the kind ${target} gets none`,
-        expected,
-      },
-    ];
+    return errorAt("auth", `is for requests, and a destination of the kind ${target} gets none`, expected);
   }
   const shown = shownAfter({ auth }, stored);
   const names = headers === undefined ? stored && storedHeaders(stored).values : headers;
@@ -210,9 +184,7 @@ export function conflictErrors({ auth, headers, kind }: Given, stored?: Destinat
   if (!name) return [];
   const [inHeaders, inAuth] = [`headers.${name}`, `auth of the kind ${shown.kind}`];
   return [
-    ...(headers ? [{ field: inHeaders, fault: `is set by ${inAuth} too`, expected: "one of the two" }] : []),
-    ...(auth
-      ? [{ field: "auth", fault: `sets the header of ${inHeaders}`, expected: "one of the two" }]
-      : []),
+    ...errorIf(Boolean(headers), inHeaders, `is set by ${inAuth} too`, "one of the two"),
+    ...errorIf(Boolean(auth), "auth", `sets the header of ${inHeaders}`, "one of the two"),
   ];
 }

@@ -40,7 +40,14 @@ import {
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { currentTransform } from "../../store/transforms.ts";
-import { eventType, eventTypePattern, nonEmptyList, strict } from "../parameters.ts";
+import {
+  eventType,
+  eventTypePattern,
+  nonEmptyList,
+  strict,
+  textField,
+  wholeNumberOf,
+} from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
@@ -119,28 +126,25 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
   return field({ ...stored, ...about, input });
 }
 
-const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
 const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
 
 /** The caller's own name for something. It never looks like an id, since things are found by either. */
-export const uidField = z
-  .string({ error: UID_EXPECTED })
-  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED })
-  .refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
+export const uidField = textField("1 to 256 letters, digits and _ . -", {
+  pattern: /^[A-Za-z0-9_.-]{1,256}$/,
+}).refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
 
 const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
-const BODY_EXPECTED = 'expected "envelope" or "data"';
-const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
 
 const { keys: maxKeys, keyLength, valueLength } = metadataLimits;
-const METADATA_EXPECTED = `expected at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
+const METADATA_EXPECTED = `at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
 
+const wrongMetadata = { error: `expected ${METADATA_EXPECTED}` };
 const metadata = recordOf(
-  z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
-  z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
-  { error: METADATA_EXPECTED },
+  textField(METADATA_EXPECTED, { min: 1, max: keyLength }),
+  textField(METADATA_EXPECTED, { max: valueLength }),
+  wrongMetadata,
 )
-  .refine((given) => Object.keys(given).length <= maxKeys, { error: METADATA_EXPECTED })
+  .refine((given) => Object.keys(given).length <= maxKeys, wrongMetadata)
   .openapi({
     type: "object",
     additionalProperties: { type: "string" },
@@ -171,15 +175,12 @@ export const nameFields = {
 
 const template = zodOf(templateShape);
 
-const SOURCE_EXPECTED = "expected either template or code";
-const CODE_EXPECTED = `expected a module of at most ${MOST_CODE_BYTES} bytes, whose default export is a function`;
-
-const code = z
-  .string({ error: CODE_EXPECTED })
-  .describe(
-    "In place of a template: a JavaScript module whose default export is a function of the event. It returns the request, or " +
-      "null to cancel the delivery. Where the deployment runs code.",
-  );
+const code = textField(
+  `a module of at most ${MOST_CODE_BYTES} bytes, whose default export is a function`,
+).describe(
+  "In place of a template: a JavaScript module whose default export is a function of the event. It returns the request, or " +
+    "null to cancel the delivery. Where the deployment runs code.",
+);
 
 export const transformInput = strict({
   template: z
@@ -191,7 +192,7 @@ export const transformInput = strict({
   code: code.optional(),
 })
   .refine((given) => (given.template === undefined) !== (given.code === undefined), {
-    error: SOURCE_EXPECTED,
+    error: "expected either template or code",
   })
   .openapi("Transform");
 
@@ -222,9 +223,8 @@ export function shownSource({ template, code }: TransformVersion): z.infer<typeo
 
 /** Types that a destination is pinned to versions of. */
 const MOST_PINS = 50;
-const VERSION_EXPECTED = "expected the number of a version, such as 1";
 const PINS_EXPECTED = `expected at most ${MOST_PINS} event types with the numbers of their versions`;
-const pinnedVersion = z.int({ error: VERSION_EXPECTED }).min(1, { error: VERSION_EXPECTED });
+const pinnedVersion = wholeNumberOf("the number of a version, such as 1", 1);
 
 /** By type: so that the same pins are stored in the same way. */
 function sortedPins(pins: Readonly<Record<string, number>>): Record<string, number> {
@@ -336,7 +336,7 @@ export const contentFields = {
   }),
   body: field({
     given: z
-      .enum(bodyForms, { error: BODY_EXPECTED })
+      .enum(bodyForms, { error: 'expected "envelope" or "data"' })
       .nullish()
       .describe(
         "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
@@ -351,7 +351,7 @@ export const contentFields = {
   }),
   template: field({
     given: z
-      .enum(templates, { error: TEMPLATE_EXPECTED })
+      .enum(templates, { error: `expected one of ${templates.join(", ")}` })
       .nullish()
       .describe(
         "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
@@ -397,15 +397,11 @@ export const contentFields = {
   }),
 } as const;
 
-const ORDERING_EXPECTED = 'expected "destination" or "key"';
-const PATH_EXPECTED = "expected a path such as data.order_id: 1 to 10 keys without dots";
-const ON_DEAD_EXPECTED = 'expected "skip" or "hold"';
-
 /** In which order deliveries are made; for events that are accepted from now on. */
 const orderFields = {
   ordering: field({
     given: z
-      .enum(orderings, { error: ORDERING_EXPECTED })
+      .enum(orderings, { error: 'expected "destination" or "key"' })
       .nullish()
       .describe(
         "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
@@ -418,9 +414,7 @@ const orderFields = {
     input: { kind: "choice", part: "order" },
   }),
   ordering_path: field({
-    given: z
-      .string({ error: PATH_EXPECTED })
-      .regex(ORDERING_PATH, { error: PATH_EXPECTED })
+    given: textField("a path such as data.order_id: 1 to 10 keys without dots", { pattern: ORDERING_PATH })
       .nullish()
       .describe(
         'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
@@ -438,7 +432,7 @@ const orderFields = {
   }),
   on_dead: field({
     given: z
-      .enum(deadEnds, { error: ON_DEAD_EXPECTED })
+      .enum(deadEnds, { error: 'expected "skip" or "hold"' })
       .nullish()
       .describe(
         "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
@@ -476,7 +470,7 @@ export const breakerInput = strict({
 });
 
 const GROUP_EXPECTED =
-  'expected "host", or a name of 1 to 64 letters, digits and _ . - that begins with a letter or digit';
+  '"host", or a name of 1 to 64 letters, digits and _ . - that begins with a letter or digit';
 
 /** How requests are ordered, signed, limited and repeated. */
 export const sendingFields = {
@@ -511,9 +505,7 @@ export const sendingFields = {
     label: "Retry policy",
   }),
   group: field({
-    given: z
-      .string({ error: GROUP_EXPECTED })
-      .regex(GROUP_NAME, { error: GROUP_EXPECTED })
+    given: textField(GROUP_EXPECTED, { pattern: GROUP_NAME })
       .nullish()
       .describe(
         "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +

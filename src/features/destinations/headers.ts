@@ -3,9 +3,9 @@ import { z } from "@hono/zod-openapi";
 import { HEADER_NAME, HEADER_VALUE, isReserved, MAX_HEADERS } from "../../core/destination-fields.ts";
 import { recordOf } from "../../core/record.ts";
 import { MASK } from "../../delivery/authorization.ts";
+import { textField } from "../parameters.ts";
 
 const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
-const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without spaces around them";
 const MASK_EXPECTED = `expected the value itself: ${MASK} is what is shown in its place`;
 export const RESERVED_EXPECTED =
   "expected none of the headers that Breakwater sets itself, or Cloudflare and other proxies do (cf-*, cdn-loop, " +
@@ -18,10 +18,9 @@ export const headerName = z
   .regex(HEADER_NAME, { error: NAME_EXPECTED, abort: true })
   .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
 
-export const headerValue = z
-  .string({ error: VALUE_EXPECTED })
-  .regex(HEADER_VALUE, { error: VALUE_EXPECTED, abort: true })
-  .refine((given) => given !== MASK, { error: MASK_EXPECTED });
+export const headerValue = textField("1 to 1024 printable ASCII characters without spaces around them", {
+  pattern: HEADER_VALUE,
+}).refine((given) => given !== MASK, { error: MASK_EXPECTED });
 
 export const headersSchema = recordOf(headerName, headerValue, { error: "expected an object of strings" })
   .refine((given) => areFewAndDistinct(Object.keys(given)), { error: COUNT_EXPECTED })

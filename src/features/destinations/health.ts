@@ -3,20 +3,18 @@ import { z } from "@hono/zod-openapi";
 import { type HistoryKind, withPause } from "../../core/gate-state.ts";
 import type { GateView } from "../../core/gate-view.ts";
 import { type PauseReason, pauseReasons, refusalReasons } from "../../core/reasons.ts";
-import { ok, unavailable } from "../../core/result.ts";
+import { ok } from "../../core/result.ts";
 import { atGate, clearHoldAtGate } from "../../gate/client.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, gateSettingsOf, limitsOf, pauseOf, statusOf } from "../../store/destination.ts";
 import { waitingByReason } from "../../store/waiting.ts";
 import { isoTime } from "../../time.ts";
 import { trafficView } from "../notifications/operational-events.ts";
-import { service } from "../service.ts";
-import { GATE_UNREACHABLE, visibleDestination } from "./service.ts";
+import { documented, time } from "../parameters.ts";
+import { destinationService, GATE_UNREACHABLE } from "./one.ts";
 
 /** Waiting deliveries counted at most: beyond that, nobody needs the exact number. */
 const MAX_COUNTED = 10_000;
-
-const time = z.iso.datetime();
 
 const transitionKinds = [
   "circuit_opened",
@@ -35,64 +33,54 @@ const transition = z.object({
   reason: z.enum(pauseReasons).optional().describe("Why the destination was paused, as in `status_reason`."),
 });
 
-export const healthSchema = z
-  .object({
-    destination_id: z.string(),
-    status: z.enum(["active", "paused"]),
-    status_reason: z.enum(pauseReasons).nullable(),
-    circuit: z.enum(["closed", "open", "half_open"]),
-    circuit_until: time.nullable().describe("When an open circuit admits a probe."),
-    trips: z.number().describe("How often in a row the circuit opened; each time doubles the cool-down."),
-    held_until: time
-      .nullable()
-      .describe("The end of the hold that the receiver asked for, with `Retry-After` or its rate limits."),
-    concurrency_window: z.number().describe("Concurrent attempts allowed now, up to `max_concurrency`."),
-    in_flight: z.number().describe("Attempts under way."),
-    max_concurrency: z.number(),
-    rate_per_second: z
-      .number()
-      .describe("Attempts allowed in a second: the destination's rate, or less after 429 responses."),
-    rate_tokens: z.number().describe("Attempts that the rate allows at once now."),
-    latency_ms: z.number().describe("The duration of recent attempts, as a moving average."),
-    refusal: z
-      .object({ reason: z.enum(refusalReasons), until: time.nullable() })
-      .nullable()
-      .describe("Why the gate would not admit a waiting delivery now, and until when; null if it would."),
-    waiting: z
-      .record(z.string(), z.number())
-      .describe(`The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`),
-    last_15_minutes: z.object({
-      first_attempts: z.number(),
-      retries: z.number(),
-      failures: z.number(),
-      retry_ratio: z.number().describe("Retries for each first attempt."),
-      storm: z
-        .boolean()
-        .describe(
-          "Whether there were more than five retries for each first attempt, and more than a hundred.",
-        ),
-    }),
-    transitions: z.array(transition).describe("The latest changes of state, the oldest first."),
-  })
-  .openapi("DestinationHealth");
+export const healthSchema = documented("DestinationHealth", {
+  destination_id: z.string(),
+  status: z.enum(["active", "paused"]),
+  status_reason: z.enum(pauseReasons).nullable(),
+  circuit: z.enum(["closed", "open", "half_open"]),
+  circuit_until: time.nullable().describe("When an open circuit admits a probe."),
+  trips: z.number().describe("How often in a row the circuit opened; each time doubles the cool-down."),
+  held_until: time
+    .nullable()
+    .describe("The end of the hold that the receiver asked for, with `Retry-After` or its rate limits."),
+  concurrency_window: z.number().describe("Concurrent attempts allowed now, up to `max_concurrency`."),
+  in_flight: z.number().describe("Attempts under way."),
+  max_concurrency: z.number(),
+  rate_per_second: z
+    .number()
+    .describe("Attempts allowed in a second: the destination's rate, or less after 429 responses."),
+  rate_tokens: z.number().describe("Attempts that the rate allows at once now."),
+  latency_ms: z.number().describe("The duration of recent attempts, as a moving average."),
+  refusal: z
+    .object({ reason: z.enum(refusalReasons), until: time.nullable() })
+    .nullable()
+    .describe("Why the gate would not admit a waiting delivery now, and until when; null if it would."),
+  waiting: z
+    .record(z.string(), z.number())
+    .describe(`The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`),
+  last_15_minutes: z.object({
+    first_attempts: z.number(),
+    retries: z.number(),
+    failures: z.number(),
+    retry_ratio: z.number().describe("Retries for each first attempt."),
+    storm: z
+      .boolean()
+      .describe("Whether there were more than five retries for each first attempt, and more than a hundred."),
+  }),
+  transitions: z.array(transition).describe("The latest changes of state, the oldest first."),
+});
 
 /** The present activity of the destination's gate, why, and until when. */
-export const getDestinationHealth = service(
-  { scope: "read" },
-  async ({ services, principal }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
-    return found.kind === "ok" ? healthAt(services, found.value) : found;
-  },
+export const getDestinationHealth = destinationService({ scope: "read" }, ({ services }, destination) =>
+  healthAt(services, destination),
 );
 
 /** Ends the hold that the receiver asked for. An open circuit and a pause stay. */
-export const clearHold = service(
+export const clearHold = destinationService(
   { scope: "admin", role: "repair" },
-  async ({ services, principal }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const isCleared = await clearHoldAtGate(services, id);
-    return isCleared ? healthAt(services, found.value) : unavailable(GATE_UNREACHABLE);
+  async ({ services }, destination) => {
+    const isCleared = await clearHoldAtGate(services, destination.id);
+    return isCleared ? healthAt(services, destination) : GATE_UNREACHABLE;
   },
 );
 
@@ -101,7 +89,7 @@ async function healthAt(services: Services, row: Destination) {
     atGate(services, row.id, "view", gateSettingsOf(row)),
     waitingByReason(services, row.id, MAX_COUNTED),
   ]);
-  return view ? ok(healthView(row, view, waiting)) : unavailable(GATE_UNREACHABLE);
+  return view ? ok(healthView(row, view, waiting)) : GATE_UNREACHABLE;
 }
 
 function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {

@@ -17,24 +17,22 @@ import {
   sealedSecrets,
 } from "../../store/destinations.ts";
 import { rotatedNoticeTarget } from "../notices/channel.ts";
-import { encodeCursor } from "../parameters.ts";
+import { documented, encodeCursor } from "../parameters.ts";
 import { service } from "../service.ts";
 
-export const masterKeyRotation = z
-  .object({
-    rotated: z
-      .int()
-      .describe(
-        "How many destinations had a secret, headers, `auth`, a token or a notice channel sealed again.",
-      ),
-    unreadable: z
-      .array(z.string())
-      .describe(
-        "Destinations of which a secret, a header, `auth`, a token or a notice channel cannot be opened with any of the keys.",
-      ),
-    next_cursor: z.string().nullable().describe("The cursor of the next step; null at the end."),
-  })
-  .openapi("MasterKeyRotation");
+export const masterKeyRotation = documented("MasterKeyRotation", {
+  rotated: z
+    .int()
+    .describe(
+      "How many destinations had a secret, headers, `auth`, a token or a notice channel sealed again.",
+    ),
+  unreadable: z
+    .array(z.string())
+    .describe(
+      "Destinations of which a secret, a header, `auth`, a token or a notice channel cannot be opened with any of the keys.",
+    ),
+  next_cursor: z.string().nullable().describe("The cursor of the next step; null at the end."),
+});
 
 /** Destinations in one step: two round trips to D1, and at most as many rows written. */
 const STEP = 100;
@@ -49,9 +47,8 @@ export const rotateMasterKey = service({ scope: "admin" }, async (call, after: s
   if (after === "") changed("master_key.rotated", { id: "MASTER_KEYS", tenant: null });
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
-  const replacements = results.filter(
-    ({ secrets, sealedHeaders, auth, targetToken, noticeTarget }) =>
-      secrets || sealedHeaders || auth || targetToken || noticeTarget,
+  const replacements = results.filter(({ before: _, isReadable: __, ...sealed }) =>
+    Object.values(sealed).some(Boolean),
   );
   await replaceSecrets(services.db, replacements);
   return ok({
@@ -74,12 +71,14 @@ async function sealAgain(
     services.log({ what: "secret_unreadable", destination: before.id, error: faultOf(error) });
     return undefined;
   };
-  const secrets = await secretsAgain(services, before).catch(unreadable);
-  const sealedHeaders = await rotatedHeaders(services.vault, before).catch(unreadable);
-  const auth = await rotatedAuth(services.vault, before).catch(unreadable);
-  const targetToken = await rotatedToken(services.vault, before).catch(unreadable);
-  const noticeTarget = await rotatedNoticeTarget(services.vault, before).catch(unreadable);
-  return { before, secrets, sealedHeaders, auth, targetToken, noticeTarget, isReadable };
+  const sealed = {
+    secrets: await secretsAgain(services, before).catch(unreadable),
+    sealedHeaders: await rotatedHeaders(services.vault, before).catch(unreadable),
+    auth: await rotatedAuth(services.vault, before).catch(unreadable),
+    targetToken: await rotatedToken(services.vault, before).catch(unreadable),
+    noticeTarget: await rotatedNoticeTarget(services.vault, before).catch(unreadable),
+  };
+  return { before, ...sealed, isReadable };
 }
 
 /** Undefined when all of them are sealed with the first key. Expired secrets are dropped: they are never opened again. */

@@ -9,9 +9,9 @@ import type { Destination } from "../../store/destination.ts";
 import { listEvents, withinBytes } from "../../store/event-list.ts";
 import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../store/event-refusals.ts";
 import { isoTime } from "../../time.ts";
-import { service } from "../service.ts";
+import { documented, time } from "../parameters.ts";
+import { destinationService } from "./one.ts";
 import type { destinationDraft } from "./schema.ts";
-import { visibleDestination } from "./service.ts";
 
 /** Events that a preview is about at most. */
 export const MOST_PREVIEWED = 100;
@@ -21,7 +21,7 @@ const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 const previewedEvent = z.object({
   event_id: z.string(),
   type: z.string(),
-  timestamp: z.iso.datetime().describe("When the event was accepted."),
+  timestamp: time.describe("When the event was accepted."),
   taken: z.boolean().describe("Whether an event like this one would be delivered to it."),
   reason: z
     .enum(reasons)
@@ -37,13 +37,11 @@ const previewedEvent = z.object({
     .describe("Present when the event was taken at the time: its delivery to this destination."),
 });
 
-export const previewSchema = z
-  .object({
-    events: z.array(previewedEvent).describe("The newest first."),
-    taken: z.int().describe("How many of them would be taken."),
-    not_taken: z.int(),
-  })
-  .openapi("DestinationPreview");
+export const previewSchema = documented("DestinationPreview", {
+  events: z.array(previewedEvent).describe("The newest first."),
+  taken: z.int().describe("How many of them would be taken."),
+  not_taken: z.int(),
+});
 
 export type DestinationPreview = z.infer<typeof previewSchema>;
 
@@ -53,12 +51,9 @@ type Preview = Readonly<{ id: string }> & z.infer<typeof destinationDraft>;
  * Which of the tenant's last events the destination takes with these settings; those of the destination apply where they
  * are left out. Nothing is changed or sent.
  */
-export const previewDestination = service(
+export const previewDestination = destinationService(
   { scope: "read", action: "preview_endpoint" },
-  async ({ services, principal }, { id, ...tried }: Preview) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const destination = found.value;
+  async ({ services }, destination, tried: Preview) => {
     const {
       event_types: types = destination.eventTypes,
       channels = destination.channels,
@@ -76,13 +71,11 @@ export const previewDestination = service(
   },
 );
 
-type Previewed = z.infer<typeof previewedEvent>;
-
 async function preview(
   services: Services,
   { id, tenant, createdAt }: Destination,
   route: Criteria,
-): Promise<Previewed[]> {
+): Promise<z.infer<typeof previewedEvent>[]> {
   const over = overBy(services);
   const page = await listEvents(services, { tenant, destination: id, over, limit: MOST_PREVIEWED });
   const { found: events } = withinBytes(page, (event) => isDataAsked(route, event));

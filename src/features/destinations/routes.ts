@@ -1,4 +1,7 @@
-/** The routes of destinations: their settings, status, secrets, health, test events and previews, and the master key. */
+/**
+ * The routes of destinations: their settings, status, secrets, health, test events, previews and transformations, and the
+ * master key.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS } from "../../core/credentials.ts";
 import { type Checked, errorsOf, givenTo } from "../../core/field-errors.ts";
@@ -13,6 +16,7 @@ import type { Destination } from "../../store/destination.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import {
   cursorParam,
+  documented,
   eventType,
   idempotencyKey,
   idParam,
@@ -51,6 +55,15 @@ import {
   testDestination,
   updateDestination,
 } from "./service.ts";
+import {
+  getTransformVersions,
+  MOST_TRIED,
+  previewTransform,
+  restoreTransform,
+  transformDraft,
+  transformPreviewSchema,
+  transformVersions,
+} from "./transforms.ts";
 import { creationErrors, urlErrors } from "./validate.ts";
 
 const tags = ["Destinations"];
@@ -97,7 +110,19 @@ const change = createRoute({
   ),
 });
 
+/** In the order of the document. */
 export function registerDestinations(api: Api): void {
+  registerDestinationSettings(api);
+  registerDestinationStatus(api);
+  registerDestinationTest(api);
+  registerDestinationPreview(api);
+  registerTransforms(api);
+  registerDestinationRotation(api);
+  registerMasterKeyRotation(api);
+  registerDestinationHealth(api);
+}
+
+function registerDestinationSettings(api: Api): void {
   api.openapi(
     creation,
     async (c) => {
@@ -143,7 +168,6 @@ export function registerDestinations(api: Api): void {
   serve(api, "get", "/v1/destinations/{id}", getDestination, {
     summary: "Show a destination",
     tags,
-    params: idParam,
     view: shownTo,
     responses: answers(200, destinationSchema, "The destination.", 404),
   });
@@ -167,7 +191,6 @@ export function registerDestinations(api: Api): void {
       "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
       "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
     tags,
-    params: idParam,
     responses: emptied("The destination is deleted.", 404),
   });
 }
@@ -178,10 +201,9 @@ function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
   return errors.length > 0 ? invalid(errors) : undefined;
 }
 
-export function registerDestinationStatus(api: Api): void {
+function registerDestinationStatus(api: Api): void {
   const common = {
     tags,
-    params: idParam,
     view: shownTo,
     responses: answers(200, destinationSchema, "The destination.", 404),
   };
@@ -207,37 +229,35 @@ const testOrderSchema = strict({
 }).openapi("NewDestinationTest");
 
 /** The report of a test event. */
-const testResultSchema = z
-  .object({
-    status: z.int().optional().describe("Absent when there was no response."),
-    error: z
-      .enum(attemptErrors)
-      .optional()
-      .describe(
-        "Why there was no response of the receiver; after `connection_lost` the request may have arrived. With a " +
-          "`status` beside it, Cloudflare's edge responded in its place.",
-      ),
-    latency_ms: z.number(),
-    response_headers: z
+const testResultSchema = documented("DestinationTest", {
+  status: z.int().optional().describe("Absent when there was no response."),
+  error: z
+    .enum(attemptErrors)
+    .optional()
+    .describe(
+      "Why there was no response of the receiver; after `connection_lost` the request may have arrived. With a " +
+        "`status` beside it, Cloudflare's edge responded in its place.",
+    ),
+  latency_ms: z.number(),
+  response_headers: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe("The first 100 headers of the response, of at most 1,000 characters each."),
+  response: z
+    .string()
+    .optional()
+    .describe("The first 4,096 bytes of the response body; absent when it is empty."),
+  location: z.string().optional().describe("The target of a redirect, which is not followed."),
+  sent: z.object({
+    url: z.string().describe("The URL, or the target of another kind, as `queue:ORDERS`."),
+    headers: z
       .record(z.string(), z.string())
-      .optional()
-      .describe("The first 100 headers of the response, of at most 1,000 characters each."),
-    response: z
-      .string()
-      .optional()
-      .describe("The first 4,096 bytes of the response body; absent when it is empty."),
-    location: z.string().optional().describe("The target of a redirect, which is not followed."),
-    sent: z.object({
-      url: z.string().describe("The URL, or the target of another kind, as `queue:ORDERS`."),
-      headers: z
-        .record(z.string(), z.string())
-        .describe("The values of the destination's own headers are masked."),
-      body: z.string(),
-    }),
-  })
-  .openapi("DestinationTest");
+      .describe("The values of the destination's own headers are masked."),
+    body: z.string(),
+  }),
+});
 
-export function registerDestinationTest(api: Api): void {
+function registerDestinationTest(api: Api): void {
   serve(api, "post", "/v1/destinations/{id}/test", testDestination, {
     summary: "Send a test event",
     tags,
@@ -245,7 +265,6 @@ export function registerDestinationTest(api: Api): void {
       "Sends a signed event at once, even when the destination is paused or its circuit is open: the example of `type` in " +
       "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
       "affect circuit or limits. At most once in five seconds.",
-    params: idParam,
     optionalBody: testOrderSchema,
     responses: answers(200, testResultSchema, "What was sent, and the result.", "body", 404, 409),
   });
@@ -258,7 +277,6 @@ export function registerDestinationTest(api: Api): void {
       "the status and the time of its answer. They are events of the type `breakwater.test` with ids that begin with `test_`; " +
       "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
       "`Retry-After` holds the destination, and for at most 45 seconds.",
-    params: idParam,
     body: certificationOrder,
     responses: answers(200, certificationSchema, "The result of each check.", "body", 404, 409),
   });
@@ -267,12 +285,11 @@ export function registerDestinationTest(api: Api): void {
     summary: "Show a receiver's conformance",
     tags,
     description: "The last result for the destination's current target.",
-    params: idParam,
     responses: answers(200, certificationSchema, "The result of each check.", 404),
   });
 }
 
-export function registerDestinationPreview(api: Api): void {
+function registerDestinationPreview(api: Api): void {
   serve(api, "post", "/v1/destinations/{id}/preview", previewDestination, {
     summary: "Preview which events a destination takes",
     tags,
@@ -282,13 +299,44 @@ export function registerDestinationPreview(api: Api): void {
       `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
       "others post much, or events are large, fewer events are shown.",
     middleware: [withinAnyReadLimit],
-    params: idParam,
     optionalBody: destinationDraft,
     responses: answers(200, previewSchema, "The last events, and whether each would be taken.", "body", 404),
   });
 }
 
-export function registerDestinationRotation(api: Api): void {
+const restoration = strict({ version: z.int({ error: "expected a whole number" }) });
+
+function registerTransforms(api: Api): void {
+  serve(api, "post", "/v1/destinations/{id}/transform/preview", previewTransform, {
+    summary: "Preview a transformation",
+    tags,
+    description:
+      `What a template or code, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
+      "type's example. Nothing is changed or sent.",
+    middleware: [withinAnyReadLimit],
+    optionalBody: transformDraft,
+    responses: answers(200, transformPreviewSchema, "Each event before and after.", "body", 404),
+  });
+
+  serve(api, "get", "/v1/destinations/{id}/transform/versions", getTransformVersions, {
+    summary: "List the versions of a transformation",
+    tags,
+    responses: answers(200, transformVersions, "The versions.", 404),
+  });
+
+  serve(api, "post", "/v1/destinations/{id}/transform/restore", restoreTransform, {
+    summary: "Restore a version of a transformation",
+    tags,
+    description:
+      "Makes an earlier version the newest, under a new number, for events that are accepted from now on.",
+    body: restoration.openapi("TransformRestoration"),
+    input: ({ param, json, url: requestUrl }) => ({ ...param, ...json, requestUrl }),
+    view: shownTo,
+    responses: answers(200, destinationSchema, "The destination with it.", "body", 404, 409),
+  });
+}
+
+function registerDestinationRotation(api: Api): void {
   serve(api, "post", "/v1/destinations/{id}/rotate-secret", rotateSecret, {
     summary: "Rotate a destination's secret",
     tags,
@@ -297,7 +345,6 @@ export function registerDestinationRotation(api: Api): void {
       `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
       "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
       "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
-    params: idParam,
     optionalBody: secretRotation,
     view: ({ row, shown }, caller) => ({ ...shownTo(row, caller), ...shown }),
     responses: answers(
@@ -346,7 +393,7 @@ export function registerDestinationKeys(api: Api): void {
  */
 const MAX_AGE_S = 300;
 
-export function registerMasterKeyRotation(api: Api): void {
+function registerMasterKeyRotation(api: Api): void {
   serve(api, "post", "/v1/rotate-master-key", rotateMasterKey, {
     summary: "Rotate the master key",
     tags: ["Operations"],
@@ -359,17 +406,16 @@ export function registerMasterKeyRotation(api: Api): void {
   });
 }
 
-export function registerDestinationHealth(api: Api): void {
-  const common = { tags, params: idParam };
+function registerDestinationHealth(api: Api): void {
   serve(api, "get", "/v1/destinations/{id}/health", getDestinationHealth, {
-    ...common,
+    tags,
     summary: "Show a destination's health",
     description: "The state of its gate: what it does now, why, and until when.",
     responses: answers(200, healthSchema, "The destination's health.", 404),
   });
 
   serve(api, "post", "/v1/destinations/{id}/clear-hold", clearHold, {
-    ...common,
+    tags,
     summary: "End a hold",
     description:
       "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +

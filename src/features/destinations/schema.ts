@@ -14,7 +14,7 @@ import { isPlainTextSecret, schemes, secretBytes, signingKey } from "../../secre
 import { sealedScheme } from "../../secrets/vault.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { isoTime } from "../../time.ts";
-import { strict, tenantName, trueOrFalse } from "../parameters.ts";
+import { documented, strict, tenantName, time, trueOrFalse } from "../parameters.ts";
 import {
   contentFields,
   destinationFields,
@@ -118,41 +118,38 @@ export const destinationDraft = strict({
 export type NewDestinationInput = z.infer<typeof newDestination>;
 export type DestinationInput = z.infer<typeof destinationChange>;
 
-export const destinationSchema = z
-  .object({
-    id: z.string(),
-    tenant: z.string(),
-    kind: z.enum(destinationKinds),
-    url: z.string().optional().describe("The endpoint, of kind `https`."),
-    binding: z.string().optional().describe("Of kind `queue` or `service`."),
-    path: z.string().optional().describe("Of kind `service`."),
-    account_id: z.string().optional().describe("Of kind `queue`, without a binding."),
-    queue_id: z.string().optional().describe("Of kind `queue`, without a binding."),
-    ...shownShape(nameFields),
-    status: statusField,
-    status_reason: z
-      .enum(pauseReasons)
-      .nullable()
-      .describe(
-        "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
-          "refusals in a row; `failing`, after five days without a success; `transform_failing`, after more than forty " +
-          "deliveries that its transformation failed for.",
-      ),
-    ...shownShape(contentFields),
-    signature: z.enum(schemes),
-    secret_version: z.int().describe("1 at first; each rotation adds one."),
-    previous_secrets: z
-      .array(z.object({ expires_at: z.iso.datetime() }))
-      .describe("Secrets that were replaced and still sign until they expire, the newest first."),
-    ...shownShape(sendingFields),
-    expires_at: z.iso
-      .datetime()
-      .optional()
-      .describe("Of an MCP Events subscription: when it ends, unless its client renews it."),
-    created_at: z.iso.datetime(),
-    updated_at: z.iso.datetime(),
-  })
-  .openapi("Destination");
+export const destinationSchema = documented("Destination", {
+  id: z.string(),
+  tenant: z.string(),
+  kind: z.enum(destinationKinds),
+  url: z.string().optional().describe("The endpoint, of kind `https`."),
+  binding: z.string().optional().describe("Of kind `queue` or `service`."),
+  path: z.string().optional().describe("Of kind `service`."),
+  account_id: z.string().optional().describe("Of kind `queue`, without a binding."),
+  queue_id: z.string().optional().describe("Of kind `queue`, without a binding."),
+  ...shownShape(nameFields),
+  status: statusField,
+  status_reason: z
+    .enum(pauseReasons)
+    .nullable()
+    .describe(
+      "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
+        "refusals in a row; `failing`, after five days without a success; `transform_failing`, after more than forty " +
+        "deliveries that its transformation failed for.",
+    ),
+  ...shownShape(contentFields),
+  signature: z.enum(schemes),
+  secret_version: z.int().describe("1 at first; each rotation adds one."),
+  previous_secrets: z
+    .array(z.object({ expires_at: time }))
+    .describe("Secrets that were replaced and still sign until they expire, the newest first."),
+  ...shownShape(sendingFields),
+  expires_at: time
+    .optional()
+    .describe("Of an MCP Events subscription: when it ends, unless its client renews it."),
+  created_at: time,
+  updated_at: time,
+});
 
 /** The view without what only operators see, for who is bound to a tenant. */
 export function destinationViewFor(

@@ -19,7 +19,7 @@ import {
   unavailable,
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import { toBase64, toBase64Url } from "../../secrets/base64.ts";
 import { fitsEveryForm } from "../../secrets/signing.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
@@ -29,8 +29,8 @@ import { changeDestination, findDestination } from "../../store/destinations.ts"
 import { isoTime } from "../../time.ts";
 import { strict, wholeNumberFrom } from "../parameters.ts";
 import { service } from "../service.ts";
+import { destinationService, visibleDestination } from "./one.ts";
 import { secretInput, shownOfSecret } from "./schema.ts";
-import { visibleDestination } from "./service.ts";
 import { chosenSecret } from "./validate.ts";
 
 const DAY_S = 86_400;
@@ -55,12 +55,9 @@ type Rotation = Readonly<{ id: string }> & z.infer<typeof secretRotation>;
  * Replaces the signing secret by the given one or a new one, which is shown only in this result. With a secret of the
  * caller's own, or with `secret_version`, it may be repeated.
  */
-export const rotateSecret = service(
+export const rotateSecret = destinationService(
   { scope: "admin", action: "rotate_secret", role: "configure" },
-  async ({ services, principal, changed }, { id, ...input }: Rotation) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const stored = found.value;
+  async ({ services, changed }, stored, input: Rotation) => {
     const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
     const chosen = await chosenSecret(input, scheme, formsOf(stored.signatureForms));
     if ("errors" in chosen) return invalidFields(chosen.errors);
@@ -85,14 +82,13 @@ export const revealSecret = service(
     const isForeign = typeof given === "string" || refuseTenant(principal, given.tenant) !== undefined;
     const found = isForeign ? await visibleDestination(services, principal, id) : ok(given);
     if (found.kind !== "ok") return found;
-    try {
-      const secret = await services.vault.unseal(id, found.value.secret);
-      changed("destination.secret_shown", found.value);
-      return ok(await shownOfSecret(secret));
-    } catch (error) {
-      services.log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
-      return unavailable("The secret cannot be read at the moment");
-    }
+    const { secret } = found.value;
+    const shown = await orLogged(services, { what: "secret_unreadable", destination: id }, async () =>
+      shownOfSecret(await services.vault.unseal(id, secret)),
+    );
+    if (shown === undefined) return unavailable("The secret cannot be read at the moment");
+    changed("destination.secret_shown", found.value);
+    return ok(shown);
   },
 );
 
@@ -103,15 +99,13 @@ export async function publicKeysOf(
 ): Promise<Result<readonly Jwk[], "not_found" | "unavailable">> {
   const row = await findDestination(services.db, id, undefined);
   if (row === undefined) return missing("destination", id);
-  const { vault, log, now } = services;
+  const { vault, now } = services;
   const sealed = [row, ...previousSecrets(row.previousSecrets, now())].map(({ secret }) => secret);
-  try {
+  const keys = await orLogged(services, { what: "secret_unreadable", destination: id }, async () => {
     const opened = await Promise.all(sealed.map((text) => vault.open(id, text)));
-    return ok(await Promise.all(opened.flatMap(({ publicKey }) => (publicKey ? [jwkOf(publicKey)] : []))));
-  } catch (error) {
-    log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
-    return unavailable("The keys cannot be read at the moment");
-  }
+    return Promise.all(opened.flatMap(({ publicKey }) => (publicKey ? [jwkOf(publicKey)] : [])));
+  });
+  return keys ? ok(keys) : unavailable("The keys cannot be read at the moment");
 }
 
 export const jwkSchema = z.object({

@@ -8,11 +8,13 @@ import { canonicalJson } from "../../core/canonical-json.ts";
 import { checked } from "../../core/field-errors.ts";
 import { defaultLimits } from "../../core/limits.ts";
 import { allows, type LimitedField, limitedFields } from "../../core/portal-access.ts";
-import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
+import { notYourTenant, type Principal, tenantFor } from "../../core/principal.ts";
 import {
   conflict,
   conflictAt,
+  errorIf,
   type FieldError,
+  invalidField,
   invalidFields,
   missing,
   ok,
@@ -22,14 +24,12 @@ import {
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
-import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
 import { atGate } from "../../gate/client.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
-import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import { breakerOf, type Destination, isSubscription, pauseOf } from "../../store/destination.ts";
+import { type Destination, isSubscription, pauseOf } from "../../store/destination.ts";
 import {
   changeDestination,
   type DestinationChange,
@@ -46,23 +46,19 @@ import { refuseApplicationsName } from "../applications/service.ts";
 import { actorOf } from "../audit/trail.ts";
 import { eventVersionOf, exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
-import { type Call, type Caller, service } from "../service.ts";
-import { conflictErrors } from "./auth.ts";
+import { type Call, type Caller, service, tenantService } from "../service.ts";
 import { columnsOf, forVisitors, operatorFields } from "./fields.ts";
 import { headersSchema } from "./headers.ts";
+import { destinationService, refuseTest, visibleDestination } from "./one.ts";
 import { type DestinationInput, destinationView, type NewDestinationInput, shownOfSecret } from "./schema.ts";
 import { changedTarget, newTarget } from "./target.ts";
 import {
   addressErrors,
-  breakerErrors,
   chosenSecret,
   creationErrors,
   dependsOn,
-  formErrors,
   handshakeFor,
-  kindErrors,
-  orderErrors,
-  templateErrors,
+  settingErrors,
   transformErrors,
   urlErrors,
   versionErrors,
@@ -129,7 +125,7 @@ export const createDestination = service(
     return (
       (await uidConflict(db, { id, tenant }, { ...given, ...subscription?.input })) ??
       (await refuseApplicationsName(services, principal, tenant)) ??
-      invalidFields([tooManyDestinations(tenant, max)])
+      tooManyDestinations(tenant, max)
     );
   },
 );
@@ -139,26 +135,11 @@ type ListPage = Parameters<typeof listDestinations>[1];
 const reads = { scope: "read", action: "read" } as const;
 
 /** Destinations in order of id, without deleted ones: at most `limit`. */
-export const getDestinations = service(reads, async ({ services, principal }, page: ListPage) => {
-  const refusal = refuseTenant(principal, page.tenant);
-  if (refusal) return refusal;
-  const { tenant = page.tenant } = principal;
-  return ok(await listDestinations(services.db, { ...page, tenant }));
-});
-
-export const getDestination = service(reads, ({ services, principal }, id: string) =>
-  visibleDestination(services, principal, id),
+export const getDestinations = tenantService(reads, async ({ services }, page: ListPage) =>
+  ok(await listDestinations(services.db, page)),
 );
 
-/** The destination, unless it is of another tenant than the principal's. */
-export async function visibleDestination(
-  { db }: Pick<Services, "db">,
-  { tenant }: Principal,
-  id: string,
-): Promise<Result<Destination, "not_found">> {
-  const row = await findDestination(db, id, tenant);
-  return row ? ok(row) : missing("destination", id);
-}
+export const getDestination = destinationService(reads, async (_, row) => ok(row));
 
 const changes = { scope: "admin", action: "change_endpoint", role: "configure" } as const;
 
@@ -179,7 +160,7 @@ export const updateDestination = service(changes, async (call, { id, change, req
   ];
   if (errors.length > 0) return invalidFields(errors);
   const edited = await editDestination(call, id, principal.tenant, change);
-  return edited.kind === "ok" ? recorded(call, edited.value) : edited;
+  return edited.kind === "ok" ? recordEdit(call, edited.value) : edited;
 });
 
 type HeaderChange = Readonly<{
@@ -209,10 +190,11 @@ export const updateHeaders = service(changes, async (call, { id, set, remove }: 
       return { input, columns: await columnsOf(savingBy(call, id), input) };
     },
   );
-  return edited.kind === "ok" ? recorded(call, edited.value) : edited;
+  return edited.kind === "ok" ? recordEdit(call, edited.value) : edited;
 });
 
-function recorded({ changed }: Call, { stored, row }: Edit) {
+/** The entry of the audit trail about an edit. */
+export function recordEdit({ changed }: Call, { stored, row }: Edit) {
   const changes = changesBetween(destinationView(stored), destinationView(row));
   changed("destination.changed", row, changes ?? undefined);
   return ok(row);
@@ -249,12 +231,10 @@ export const pauseDestination = service(
 );
 
 /** Resumes the destination, beginning with one attempt at a time. */
-export const resumeDestination = service(
+export const resumeDestination = destinationService(
   { scope: "admin", action: "resume_endpoint", role: "repair" },
-  async ({ services, principal, changed }, id: string) => {
+  async ({ services, principal, changed }, before, id) => {
     const now = services.now();
-    const before = await visibleDestination(services, principal, id);
-    if (before.kind !== "ok") return before;
     const resumed = await setDestinationStatus(services.db, id, ACTIVE, principal.tenant, now);
     if (resumed === undefined) {
       // Only the end of a pause starts again from one attempt: a repeat must not throttle a healthy destination.
@@ -262,7 +242,7 @@ export const resumeDestination = service(
       return visibleDestination(services, principal, id);
     }
     services.background(publishStatusChangeOf(services, id, now));
-    services.background(atGate(services, id, "resume", pauseOf(before.value)));
+    services.background(atGate(services, id, "resume", pauseOf(before)));
     changed("destination.resumed", resumed);
     return ok(resumed);
   },
@@ -272,21 +252,15 @@ export const resumeDestination = service(
 type TestOrder = Readonly<{ id: string; type?: string | undefined }>;
 
 /** Sends a test event at once, whatever the state of the destination, at most once in five seconds. */
-export const testDestination = service(
+export const testDestination = destinationService(
   { scope: "admin", action: "send_test", role: "repair" },
-  async ({ services, principal }, { id, type }: TestOrder) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
+  async ({ services }, destination, { id, type }: TestOrder) => {
     const content = await testContent(services, type);
-    if (content === undefined) {
-      const [fault, expected] = [`is ${type}, which has no example`, "a type of the catalogue that has one"];
-      return invalidFields([{ field: "type", fault, expected }]);
-    }
-    const until = await atGate(services, id, "claimTest");
-    if (until === undefined) return unavailable(GATE_UNREACHABLE);
-    if (until !== null) return tooSoon(until - services.now());
-    const result = await sendTestEvent(services, found.value, content);
-    return result.kind === "made" ? ok(testReport(found.value.url, result)) : conflict(result.fault);
+    if (content === undefined) return withoutExample(type);
+    const refused = await refuseTest(services, id);
+    if (refused) return refused;
+    const result = await sendTestEvent(services, destination, content);
+    return result.kind === "made" ? ok(testReport(destination.url, result)) : conflict(result.fault);
   },
 );
 
@@ -297,13 +271,8 @@ async function testContent({ db }: Services, type: string | undefined): Promise<
   return data === undefined ? undefined : { type, data, version: row && eventVersionOf(row) };
 }
 
-export const GATE_UNREACHABLE = "The destination's gate cannot be reached at the moment";
-
-/** A test that comes too soon after another of the destination. */
-export function tooSoon(waitMs: number): Refused<"too_many"> {
-  const retryAfterS = Math.max(1, Math.ceil(waitMs / 1000));
-  const detail = `The destination has just been tested; try again in ${retryAfterS} s`;
-  return { kind: "too_many", detail, retryAfterS };
+export function withoutExample(type: string | undefined) {
+  return invalidField("type", `is ${type}, which has no example`, "a type of the catalogue that has one");
 }
 
 /** What was sent, and what came back. */
@@ -359,8 +328,8 @@ function limitErrors(
   return limitedFields.flatMap((field) => {
     const [most, given] = [visit?.[field] ?? null, input[field]];
     const value = given === null ? defaultLimits[field] : given;
-    if (most === null || value === undefined || value <= most) return [];
-    return [{ field, fault: `is ${value}`, expected: `at most ${most}: the visitor may set no more` }];
+    const isAbove = most !== null && value !== undefined && value > most;
+    return errorIf(isAbove, field, `is ${value}`, `at most ${most}: the visitor may set no more`);
   });
 }
 
@@ -375,12 +344,7 @@ export async function preparedRow(
   const { vault, now } = services;
   const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));
   const errors = [
-    ...breakerErrors(input.breaker),
-    ...formErrors(input),
-    ...conflictErrors(input),
-    ...templateErrors(input, tenant),
-    ...orderErrors(input),
-    ...kindErrors(input, input.kind ?? "https"),
+    ...settingErrors(input, tenant),
     ...(await transformErrors(services, input, tenant)),
     ...(await versionErrors(services, input)),
     ...("errors" in chosen ? chosen.errors : []),
@@ -425,9 +389,9 @@ async function uidConflict(
 }
 
 /** The error names the tenant even where the body does not: the destination would belong to it. */
-function tooManyDestinations(tenant: string, max: number): FieldError {
+function tooManyDestinations(tenant: string, max: number) {
   const expected = `at most ${max} in a tenant: delete one that is no longer needed`;
-  return { field: "tenant", fault: `is ${tenant}, which has ${max} destinations or more`, expected };
+  return invalidField("tenant", `is ${tenant}, which has ${max} destinations or more`, expected);
 }
 
 /** How often a change is tried in all, when others change what it depends on. */
@@ -494,16 +458,7 @@ async function editStored<R = never>(
 
 /** The errors of a change that depend on what is stored, but for its target. */
 export function changeErrors(input: DestinationInput, stored: Destination): FieldError[] {
-  const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
-  return [
-    ...breakerErrors(input.breaker, breakerOf(stored)),
-    ...formErrors(input, { ...stored, scheme }),
-    ...conflictErrors(input, stored),
-    ...templateErrors(input, stored.tenant, stored),
-    ...orderErrors(input, stored),
-    ...kindErrors(input, kindNameOf(stored.url)),
-    ...subscriptionErrors(input, stored),
-  ];
+  return [...settingErrors(input, stored.tenant, stored), ...subscriptionErrors(input, stored)];
 }
 
 /** The errors of fields that say what an MCP Events subscription is: its client looks it up by them. */

@@ -5,7 +5,7 @@
  */
 
 import { isJsonObject } from "../../core/json-value.ts";
-import type { FieldError } from "../../core/result.ts";
+import { errorAt, errorIf, type FieldError } from "../../core/result.ts";
 import type { TargetFields } from "../../delivery/kinds/kind.ts";
 import {
   deploymentFaults,
@@ -31,9 +31,7 @@ export function targetErrors(given: unknown): FieldError[] {
   const fault = `is for the kind https, and this one is ${name}`;
   return [
     ...targetFaults(name, targetAmong(given)),
-    ...(handshake === true && name !== "https"
-      ? [{ field: "handshake", fault, expected: "no handshake" }]
-      : []),
+    ...errorIf(handshake === true && name !== "https", "handshake", fault, "no handshake"),
   ];
 }
 
@@ -68,7 +66,7 @@ export async function changedTarget(
   const { kind: wanted = kind } = input;
   if ((wanted ?? "https") !== kind) {
     const expected = `${kind}, as it is: create another destination for another kind`;
-    return { errors: [{ field: "kind", fault: `is ${wanted ?? "https"}`, expected }] };
+    return { errors: errorAt("kind", `is ${wanted ?? "https"}`, expected) };
   }
   if (!changesTarget(input)) return {};
   const given = targetAmong(input);

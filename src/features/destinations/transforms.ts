@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { envelopeOf } from "../../core/content.ts";
 import { checked } from "../../core/field-errors.ts";
 import { allows } from "../../core/portal-access.ts";
-import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { type FieldError, invalidField, invalidFields, missing, ok } from "../../core/result.ts";
 import { faultText, type Transformed } from "../../core/transform/result.ts";
 import { transformedUrl } from "../../core/transform/url.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
@@ -23,10 +23,10 @@ import { isoTime } from "../../time.ts";
 import { actorSchema } from "../audit/schema.ts";
 import { actorOf } from "../audit/trail.ts";
 import { eventVersionOf, exampleIn } from "../event-types/service.ts";
-import { eventType, strict } from "../parameters.ts";
-import { service } from "../service.ts";
+import { eventType, strict, time } from "../parameters.ts";
 import { shownSource, sourceIn, transformInput, transformShown } from "./fields.ts";
-import { updateDestination, visibleDestination } from "./service.ts";
+import { destinationService } from "./one.ts";
+import { updateDestination, withoutExample } from "./service.ts";
 import { transformErrors } from "./validate.ts";
 
 /** Events that a template is tried on at most; one more where a type's example is wanted. */
@@ -67,27 +67,19 @@ export const transformDraft = strict({
 type Draft = Readonly<{ id: string }> & z.infer<typeof transformDraft>;
 
 /** Applies a template or code, or the saved one, to the destination's last events. Nothing is changed or sent. */
-export const previewTransform = service(
+export const previewTransform = destinationService(
   { scope: "read", action: "preview_endpoint" },
-  async ({ services, principal }, { id, template, code, type }: Draft) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const destination = found.value;
+  async ({ services, principal }, destination, { template, code, type }: Draft) => {
     const { visit } = principal;
     const refused =
       code !== undefined && (visit ? !allows(visit, "write_code") : !principal.scopes.includes("admin"));
-    if (refused) {
-      const expected = "it to be left out: this caller may not write code";
-      return invalidFields([{ field: "code", fault: "runs in a preview", expected }]);
-    }
+    if (refused)
+      return invalidField("code", "runs in a preview", "it to be left out: this caller may not write code");
     const draft = template === undefined && code === undefined ? undefined : { template, code };
     const errors = draft ? await draftErrors(services, draft, destination.tenant) : [];
     if (errors.length > 0) return invalidFields(errors.map(withoutTransform));
     const example = type === undefined ? undefined : await exampleOf(services, destination, type);
-    if (example === null) {
-      const [fault, expected] = [`is ${type}, which has no example`, "a type of the catalogue that has one"];
-      return invalidFields([{ field: "type", fault, expected }]);
-    }
+    if (example === null) return withoutExample(type);
     const events = [...(example ? [example] : []), ...(await lastTaken(services, destination))];
     const version = { version: 0, after: -1, at: 0, by: actorOf(principal) };
     const got = await Promise.all(events.map((event) => convertedFor(services, event, destination)));
@@ -104,11 +96,7 @@ export const previewTransform = service(
   },
 );
 
-async function draftErrors(
-  services: Services,
-  draft: Pick<Draft, "template" | "code">,
-  tenant: string,
-): Promise<FieldError[]> {
+async function draftErrors(services: Services, draft: Pick<Draft, "template" | "code">, tenant: string) {
   const read = checked(transformInput, draft);
   return "data" in read ? transformErrors(services, { transform: read.data }, tenant) : [...read];
 }
@@ -179,7 +167,7 @@ function shownBody({ body, contentType }: Readonly<{ body: Uint8Array; contentTy
 
 const versionSchema = z.object({
   version: z.int(),
-  created_at: z.iso.datetime(),
+  created_at: time,
   author: actorSchema.describe("Who saved it, as the audit trail names them."),
   template: transformShown.shape.template
     .unwrap()
@@ -198,14 +186,10 @@ export const transformVersions = z
 export type TransformVersions = z.infer<typeof transformVersions>;
 
 /** The versions of the destination's transformation, the newest first. */
-export const getTransformVersions = service(
+export const getTransformVersions = destinationService(
   { scope: "read", action: "read" },
-  async ({ services, principal }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const versions = await versionsOf(services, found.value);
-    return ok<TransformVersions>({ data: versions.map(versionView) });
-  },
+  async ({ services }, destination) =>
+    ok<TransformVersions>({ data: (await versionsOf(services, destination)).map(versionView) }),
 );
 
 async function versionsOf({ db }: Services, destination: Destination): Promise<TransformVersion[]> {
@@ -224,12 +208,10 @@ function versionView({ version, at, by, ...source }: TransformVersion): Transfor
 type Restoring = Readonly<{ id: string; version: number; requestUrl: string }>;
 
 /** Makes an earlier version the newest, under a new number. */
-export const restoreTransform = service(
+export const restoreTransform = destinationService(
   { scope: "admin", action: "change_endpoint", role: "configure" },
-  async ({ services, principal }, { id, version, requestUrl }: Restoring) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const versions = await versionsOf(services, found.value);
+  async ({ services, principal }, destination, { id, version, requestUrl }: Restoring) => {
+    const versions = await versionsOf(services, destination);
     const wanted = versions.find((one) => one.version === version);
     if (wanted === undefined) return missing("version", String(version));
     const change = { transform: shownSource(wanted) };

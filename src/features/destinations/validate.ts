@@ -9,7 +9,7 @@ import { checked } from "../../core/field-errors.ts";
 import { type Breaker, defaultBreaker, limitShape } from "../../core/limits.ts";
 import { templateOf } from "../../core/message-templates.ts";
 import { OPERATOR } from "../../core/principal.ts";
-import { type FieldError, invalidFields, ok, type Result } from "../../core/result.ts";
+import { errorAt, errorIf, type FieldError, invalidFields, ok, type Result } from "../../core/result.ts";
 import { readAs } from "../../core/shape.ts";
 import {
   formsOf,
@@ -20,18 +20,18 @@ import {
   takesPlainText,
 } from "../../core/signature-forms.ts";
 import { codeFault } from "../../core/transform/code.ts";
-import { faultText } from "../../core/transform/result.ts";
+import { faultTextAlone } from "../../core/transform/result.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { runTransformCode } from "../../delivery/transform.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
+import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import { type Destination, storedHeaders } from "../../store/destination.ts";
+import { breakerOf, type Destination, storedHeaders } from "../../store/destination.ts";
 import { newestVersions } from "../../store/event-types.ts";
-
-import { shownAfter } from "./auth.ts";
+import { conflictErrors, shownAfter } from "./auth.ts";
 import { sourceIn } from "./fields.ts";
 import {
   type DestinationInput,
@@ -50,29 +50,17 @@ const ROUTING_KEY = "x-routing-key";
  * fields that do not make a target.
  * @param requestUrl the URL of the caller's request, whose host must not be called
  */
-export function creationErrors(
-  services: Pick<Services, "config">,
-  given: unknown,
-  requestUrl: string,
-): FieldError[] {
+export function creationErrors(services: Pick<Services, "config">, given: unknown, requestUrl: string) {
   return [...urlErrors(services, given, requestUrl), ...targetErrors(given)];
 }
 
 /** A new destination as the schema reads it, or all of its errors that need no stored data. */
-export function readCreation(
-  services: Pick<Services, "config">,
-  given: unknown,
-  requestUrl: string,
-): Result<NewDestinationInput, "invalid"> {
+export function readCreation(services: Pick<Services, "config">, given: unknown, requestUrl: string) {
   return readWith(newDestination, given, creationErrors(services, given, requestUrl));
 }
 
 /** The same for a change. */
-export function readChange(
-  services: Pick<Services, "config">,
-  given: unknown,
-  requestUrl: string,
-): Result<DestinationInput, "invalid"> {
+export function readChange(services: Pick<Services, "config">, given: unknown, requestUrl: string) {
   return readWith(destinationChange, given, urlErrors(services, given, requestUrl));
 }
 
@@ -125,21 +113,29 @@ export async function addressErrors(
 async function addressErrorsOf(services: Services, field: string, url: string | undefined) {
   const resolution = url === undefined ? undefined : await resolve(services, url);
   if (resolution?.kind !== "private") return [];
-  const expected = "a name that leads to public addresses only";
-  return [{ field, fault: `leads to ${resolution.address}`, expected }];
+  return errorAt(field, `leads to ${resolution.address}`, "a name that leads to public addresses only");
+}
+
+/** The errors of settings that do not fit each other; what a change leaves out is as in `stored`. */
+export function settingErrors(input: DestinationInput, tenant: string, stored?: Destination): FieldError[] {
+  const forms = stored && { ...stored, scheme: sealedScheme(stored.secret) ?? "hmac-sha256" };
+  return [
+    ...breakerErrors(input.breaker, stored && breakerOf(stored)),
+    ...formErrors(input, forms),
+    ...conflictErrors(input, stored),
+    ...templateErrors(input, tenant, stored),
+    ...orderErrors(input, stored),
+    ...kindErrors(input, stored ? kindNameOf(stored.url) : (input.kind ?? "https")),
+  ];
 }
 
 /** The error of a longest cool-down that is shorter than the first; what the input leaves out is as in `stored`. */
-export function breakerErrors(
-  input: DestinationInput["breaker"],
-  stored: Breaker = defaultBreaker,
-): FieldError[] {
+function breakerErrors(input: DestinationInput["breaker"], stored: Breaker = defaultBreaker) {
   if (input === undefined || input === null) return [];
   const first = effective(input.cooldown_s, stored.cooldown_s, defaultBreaker.cooldown_s);
   const longest = effective(input.max_cooldown_s, stored.max_cooldown_s, defaultBreaker.max_cooldown_s);
-  if (longest >= first) return [];
   const expected = `at least the cooldown_s of ${first}`;
-  return [{ field: "breaker.max_cooldown_s", fault: `is ${longest}`, expected }];
+  return errorIf(longest < first, "breaker.max_cooldown_s", `is ${longest}`, expected);
 }
 
 function effective(given: number | null | undefined, stored: number, fallback: number): number {
@@ -166,21 +162,21 @@ export function dependsOn(
  * The errors of a template that does not fit the rest: it makes messages of operational events, which only the operator's
  * destinations get, and PagerDuty takes none without a routing key.
  */
-export function templateErrors(
+function templateErrors(
   input: DestinationInput,
   tenant: string,
   stored?: Pick<Destination, "template" | "headers" | "sealedHeaders">,
 ): FieldError[] {
   const template = input.template === undefined ? templateOf(stored?.template) : input.template;
   if (!template) return [];
-  const about = { field: "template", fault: `is ${template}` };
-  if (tenant !== OPERATOR)
-    return [{ ...about, expected: `none: only destinations of the tenant ${OPERATOR} have one` }];
+  if (tenant !== OPERATOR) {
+    const expected = `none: only destinations of the tenant ${OPERATOR} have one`;
+    return errorAt("template", `is ${template}`, expected);
+  }
   const headers = input.headers === undefined ? stored && storedHeaders(stored).values : input.headers;
   const hasKey = Object.keys(headers ?? {}).some((name) => name.toLowerCase() === ROUTING_KEY);
-  if (template !== "pagerduty" || hasKey) return [];
   const expected = `a header ${ROUTING_KEY} with the integration key beside it`;
-  return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
+  return errorIf(template === "pagerduty" && !hasKey, "headers", `have no ${ROUTING_KEY}`, expected);
 }
 
 /** The errors of a template that is not Liquid, and of code that is not taken. What they need is loaded only where one is given. */
@@ -195,11 +191,7 @@ export async function transformErrors(
   const { compile } = await import("../../core/transform/liquid.ts");
   const found = compile(source.template);
   if ("fill" in found) return [];
-  const [field, fault] = [
-    `transform.template.${found.field}`,
-    faultText({ ...found, field: "" }).replace(/^[ :]+/, ""),
-  ];
-  return [{ field, fault, expected: "Liquid" }];
+  return errorAt(`transform.template.${found.field}`, faultTextAlone(found), "Liquid");
 }
 
 const CODE = "transform.code";
@@ -208,15 +200,13 @@ const CODE = "transform.code";
 async function codeErrors(services: Services, code: string, tenant: string): Promise<FieldError[]> {
   const { functions, functionsFault = "this deployment runs none" } = services;
   const expected = "a module without imports, with export default (event) => …";
-  if (functions === undefined) {
-    const fault = "is not run by this deployment";
-    return [{ field: CODE, fault, expected: `a template: ${functionsFault}` }];
-  }
+  if (functions === undefined)
+    return errorAt(CODE, "is not run by this deployment", `a template: ${functionsFault}`);
   const fault = codeFault(code);
-  if (fault !== undefined) return [{ field: CODE, fault, expected }];
+  if (fault !== undefined) return errorAt(CODE, fault, expected);
   const [loaded] = await runTransformCode(services, { tenant, code, events: [] });
   if (loaded === undefined || loaded.kind === "made") return [];
-  return [{ field: CODE, fault: faultText({ ...loaded.fault, field: "" }).replace(/^[ :]+/, ""), expected }];
+  return errorAt(CODE, faultTextAlone(loaded.fault), expected);
 }
 
 /** The errors of pins to versions that are not in the catalogue. */
@@ -226,41 +216,35 @@ export async function versionErrors(
 ): Promise<FieldError[]> {
   const given = Object.entries(pins ?? {});
   if (given.length === 0) return [];
-  const newest = await newestVersions(
-    db,
-    given.map(([type]) => type),
-  );
+  const newest = await newestVersions(db, Object.keys(pins ?? {}));
   return given.flatMap(([type, version]) => {
     const last = newest.get(type);
-    if (last !== undefined && version <= last) return [];
     const expected = last === undefined ? "a type of the catalogue" : `a version from 1 to ${last}`;
-    return [{ field: `event_versions.${type}`, fault: `is ${version}`, expected }];
+    return errorIf(version > (last ?? 0), `event_versions.${type}`, `is ${version}`, expected);
   });
 }
 
 /** The errors of a transformation that the kind of destination cannot follow: a queue has no method, an inbox sends nothing. */
-export function kindErrors(
-  { transform }: Pick<DestinationInput, "transform">,
-  kind: DestinationKind,
-): FieldError[] {
+function kindErrors({ transform }: Pick<DestinationInput, "transform">, kind: DestinationKind) {
   if (transform && kind === "poll") {
-    const expected = "null: consumers get events as they are";
-    return [{ field: "transform", fault: "is for the kinds that are sent to", expected }];
+    const fault = "is for the kinds that are sent to";
+    return errorAt("transform", fault, "null: consumers get events as they are");
   }
   const source = sourceIn(transform ?? null);
   const template = "template" in source ? source.template : null;
   if (template === null || kind !== "queue") return [];
-  const given = (["method", "path", "query"] as const).filter((name) => template[name] !== undefined);
-  const [fault, expected] = ["is given", "none: a queue has no method, path and query"];
-  return given.map((name) => ({ field: `transform.template.${name}`, fault, expected }));
+  return (["method", "path", "query"] as const).flatMap((name) => {
+    const expected = "none: a queue has no method, path and query";
+    return errorIf(template[name] !== undefined, `transform.template.${name}`, "is given", expected);
+  });
 }
 
 /** The errors of an order that an inbox has no use for. */
-export function orderErrors(input: DestinationInput, stored?: Pick<Destination, "url">): FieldError[] {
+function orderErrors(input: DestinationInput, stored?: Pick<Destination, "url">): FieldError[] {
   const isPolled = (stored ? kindNameOf(stored.url) : input.kind) === "poll";
-  if (!isPolled || !input.ordering) return [];
+  const fault = `is ${input.ordering}, for the kind poll`;
   const expected = "null: consumers get events in the order of acceptance";
-  return [{ field: "ordering", fault: `is ${input.ordering}, for the kind poll`, expected }];
+  return errorIf(isPolled && Boolean(input.ordering), "ordering", fault, expected);
 }
 
 type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &
@@ -270,7 +254,7 @@ type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "sig
  * The errors of signature forms that do not fit the secret, or set a header that is among the destination's own or that its
  * `auth` sets; what the input leaves out is as in `stored`.
  */
-export function formErrors(input: DestinationInput, stored?: StoredForms): FieldError[] {
+function formErrors(input: DestinationInput, stored?: StoredForms): FieldError[] {
   const { signature_forms: given, headers, auth } = input;
   if (given === undefined && headers === undefined && auth === undefined) return [];
   const forms = formsOf(given === undefined ? stored?.signatureForms : given);
@@ -283,11 +267,12 @@ export function formErrors(input: DestinationInput, stored?: StoredForms): Field
   ];
 }
 
+const IN_ONE_PLACE = "a header that is set in one place";
+
 function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth): FieldError[] {
   const form = forms.find((one) => namedHeaders(one).some(({ name }) => name === headerOf(auth)));
-  if (!form) return [];
-  const fault = `sets ${headerOf(auth)}, as the signature form ${form.form} does`;
-  return [{ field: "auth", fault, expected: "a header that is set in one place" }];
+  const fault = `sets ${headerOf(auth)}, as the signature form ${form?.form} does`;
+  return errorIf(form !== undefined, "auth", fault, IN_ONE_PLACE);
 }
 
 /** A header of one's own that a form sets would never be sent: the error is at the header, or else at the form. */
@@ -296,7 +281,7 @@ function headerCollisions(forms: readonly SignatureForm[], own: readonly string[
   return own.flatMap((header) => {
     const form = set.get(header.toLowerCase());
     const fault = `is set by the signature form ${form}`;
-    return form === undefined ? [] : [{ field: `headers.${header}`, fault, expected: "another name" }];
+    return errorIf(form !== undefined, `headers.${header}`, fault, "another name");
   });
 }
 
@@ -305,8 +290,7 @@ function formCollisions(forms: readonly SignatureForm[], own: readonly string[])
   return forms.flatMap((form, index) =>
     namedHeaders(form).flatMap(({ field, name }) => {
       const fault = `sets ${name}, which the destination's headers or auth set`;
-      const expected = "a header that is set in one place";
-      return taken.has(name) ? [{ field: `signature_forms[${index}].${field}`, fault, expected }] : [];
+      return errorIf(taken.has(name), `signature_forms[${index}].${field}`, fault, IN_ONE_PLACE);
     }),
   );
 }
@@ -314,10 +298,9 @@ function formCollisions(forms: readonly SignatureForm[], own: readonly string[])
 /** The errors of forms that an ed25519 key cannot sign in. */
 function keyPairErrors(forms: readonly SignatureForm[]): FieldError[] {
   const wrong = forms.findIndex((form) => !takesKeyPair([form]));
-  if (wrong < 0) return [];
   const fault = `is ${forms[wrong]?.form}, and the destination signs with ed25519`;
   const expected = "standard; for another form rotate to a secret for hmac-sha256 first";
-  return [{ field: `signature_forms[${wrong}].form`, fault, expected }];
+  return errorIf(wrong >= 0, `signature_forms[${wrong}].form`, fault, expected);
 }
 
 type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
@@ -333,10 +316,8 @@ export async function handshakeFor(
 ): Promise<Agreement> {
   if (!handshake || url === undefined) return {};
   const answer = await shakeHands(services, url, origin);
-  if (answer.kind === "refused") {
-    const fault = `the receiver ${answer.fault}`;
-    return { errors: [{ field: "handshake", fault, expected: HANDSHAKE_EXPECTED }] };
-  }
+  if (answer.kind === "refused")
+    return { errors: errorAt("handshake", `the receiver ${answer.fault}`, HANDSHAKE_EXPECTED) };
   const { ratePerSecond } = answer;
   if (ratePerSecond === undefined || (own ?? Number.POSITIVE_INFINITY) <= ratePerSecond) return {};
   return readAs(limitShape.fields.rate_per_second, ratePerSecond) === undefined ? {} : { ratePerSecond };
@@ -355,13 +336,11 @@ export async function chosenSecret(
   forms: readonly SignatureForm[],
 ): Promise<ChosenSecret> {
   const scheme = secret ? schemeOf(secret) : (signature ?? otherwise);
-  if (secret && signature && signature !== scheme) {
-    const fault = `is for ${scheme}`;
-    return { errors: [{ field: "secret", fault, expected: `one for ${signature}` }] };
-  }
+  if (secret && signature && signature !== scheme)
+    return { errors: errorAt("secret", `is for ${scheme}`, `one for ${signature}`) };
   if (scheme === "ed25519" && !takesKeyPair(forms)) {
     const expected = "hmac-sha256: only the signature form standard takes ed25519";
-    return { errors: [{ field: secret ? "secret" : "signature", fault: "is for ed25519", expected }] };
+    return { errors: errorAt(secret ? "secret" : "signature", "is for ed25519", expected) };
   }
   if (!secret) return { secret: newSecret(scheme) };
   if (
@@ -369,12 +348,12 @@ export async function chosenSecret(
     (!takesPlainText(forms) || (secret.startsWith("whsec_") && takesBytes(forms)))
   ) {
     const fault = `is a string of ${secret.length} characters`;
-    return { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
+    return { errors: errorAt("secret", fault, SECRET_EXPECTED) };
   }
   const isPair = await signingKey(secret).then(
     () => true,
     () => false,
   );
-  const fault = "joins halves of different keys";
-  return isPair ? { secret } : { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
+  if (isPair) return { secret };
+  return { errors: errorAt("secret", "joins halves of different keys", SECRET_EXPECTED) };
 }

@@ -54,11 +54,7 @@ export type ErasureTarget =
   | Readonly<{ kind: "tenant" }>;
 
 /** Begins an erasure; undefined when the tenant has as many running as it may. Events posted from now on are not erased. */
-export async function startErasure(
-  services: Services,
-  tenant: string,
-  target: ErasureTarget,
-): Promise<Erasure | undefined> {
+export async function startErasure(services: Services, tenant: string, target: ErasureTarget) {
   const erasure = await insertErasure(services.db, newErasure(tenant, target, services.now()));
   return erasure && begun(services, erasure);
 }
@@ -100,11 +96,7 @@ export async function deleteTenant(services: Services, tenant: string): Promise<
 }
 
 /** Begins to erase one event of the tenant; undefined when the tenant has no such event. */
-export async function eraseEvent(
-  services: Services,
-  tenant: string,
-  event: number,
-): Promise<Erasure | undefined> {
+export async function eraseEvent(services: Services, tenant: string, event: number) {
   const name = (await eventNames(services, [event])).get(event);
   if (name?.tenant !== tenant) return undefined;
   return startErasure(services, tenant, { kind: "event", eventId: event });

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { cursorParam, idParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
+import { cursorParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { erasureSchema, newErasure } from "./schema.ts";
 import { beginErasure, erasureView, getErasure, getErasures } from "./service.ts";
 
@@ -31,7 +31,6 @@ export function registerErasures(api: Api): void {
   serve(api, "get", "/v1/erasures/{id}", getErasure, {
     summary: "Show an erasure",
     tags,
-    params: idParam,
     view: erasureView,
     responses: answers(200, erasureSchema, "What it erases, and what it has erased so far.", 404),
   });

@@ -1,10 +1,10 @@
 /** Erasures as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { strict, tenantName, timeParam } from "../parameters.ts";
+import { documented, strict, tenantName, textField, time, timeParam } from "../parameters.ts";
 
 export const newErasure = strict({
   tenant: tenantName.describe("Whose events are erased."),
-  event_id: z.string({ error: "expected the id of an event" }).optional().describe("Only this event."),
+  event_id: textField("the id of an event").optional().describe("Only this event."),
   since: timeParam.optional().describe("Only events that were accepted at this time or later."),
   until: timeParam
     .optional()
@@ -17,32 +17,28 @@ export const newErasure = strict({
   description: "With exactly one of `event_id`, `everything`, or a range of `since` and `until`.",
 });
 
-const time = z.iso.datetime();
-
-export const erasureSchema = z
-  .object({
-    id: z.string(),
-    tenant: z.string(),
-    event_id: z.string().nullable(),
-    since: time.nullable(),
-    until: time.nullable().describe("Events that were accepted from then on are not erased."),
-    everything: z.boolean(),
-    state: z
-      .enum(["running", "completed", "incomplete"])
-      .describe("`incomplete`: everything has been erased but what is in `unreadable_bundles`."),
-    events: z.int().describe("Events whose content has been erased so far."),
-    deliveries: z.int().describe("The deliveries of these events, whatever their state was."),
-    cancelled: z.int().describe("Deliveries that had not ended, and were cancelled."),
-    unreadable_bundles: z
-      .array(z.int())
-      .describe(
-        "Bundles that could not be read, a hundred at most: they may have content that was to be erased. Once the operator has " +
-          "mended or removed them, another erasure erases the rest.",
-      ),
-    created_at: time,
-    ended_at: time.nullable(),
-  })
-  .openapi("Erasure");
+export const erasureSchema = documented("Erasure", {
+  id: z.string(),
+  tenant: z.string(),
+  event_id: z.string().nullable(),
+  since: time.nullable(),
+  until: time.nullable().describe("Events that were accepted from then on are not erased."),
+  everything: z.boolean(),
+  state: z
+    .enum(["running", "completed", "incomplete"])
+    .describe("`incomplete`: everything has been erased but what is in `unreadable_bundles`."),
+  events: z.int().describe("Events whose content has been erased so far."),
+  deliveries: z.int().describe("The deliveries of these events, whatever their state was."),
+  cancelled: z.int().describe("Deliveries that had not ended, and were cancelled."),
+  unreadable_bundles: z
+    .array(z.int())
+    .describe(
+      "Bundles that could not be read, a hundred at most: they may have content that was to be erased. Once the operator has " +
+        "mended or removed them, another erasure erases the rest.",
+    ),
+  created_at: time,
+  ended_at: time.nullable(),
+});
 
 export type NewErasure = z.infer<typeof newErasure>;
 export type ErasureView = z.infer<typeof erasureSchema>;

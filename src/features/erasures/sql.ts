@@ -54,11 +54,7 @@ export function erasureOf(raw: RawRow): Erasure {
 }
 
 /** The job with its counts of all databases. */
-export async function findErasure(
-  databases: Databases,
-  id: string,
-  tenant: string | undefined,
-): Promise<Erasure | undefined> {
+export async function findErasure(databases: Databases, id: string, tenant: string | undefined) {
   const job = await findErasureJob(databases.db, id);
   const isVisible = job !== undefined && (tenant === undefined || job.tenant === tenant);
   const [summed] = await withCounts(databases, isVisible ? [job] : []);
@@ -78,10 +74,7 @@ type Page = Readonly<{
 }>;
 
 /** The newest first; `next` is the position that the next page starts after. */
-export async function listErasures(
-  databases: Databases,
-  { tenant, before, limit }: Page,
-): Promise<Readonly<{ erasures: readonly Erasure[]; next: number | undefined }>> {
+export async function listErasures(databases: Databases, { tenant, before, limit }: Page) {
   const place = sql<number>`erasures.rowid`;
   const found = await drizzle(databases.db)
     .select({ place, erasure: getTableColumns(erasures) })
@@ -95,11 +88,9 @@ export async function listErasures(
     .orderBy(desc(place))
     .limit(limit + 1);
   const shown = found.slice(0, limit);
-  const summed = await withCounts(
-    databases,
-    shown.map(({ erasure }) => erasure),
-  );
-  return { erasures: summed, next: found.length > limit ? shown.at(-1)?.place : undefined };
+  const jobs = shown.map(({ erasure }) => erasure);
+  const next = found.length > limit ? shown.at(-1)?.place : undefined;
+  return { erasures: await withCounts(databases, jobs), next };
 }
 
 async function withCounts({ further = [] }: Databases, jobs: readonly Erasure[]): Promise<Erasure[]> {

@@ -8,7 +8,7 @@ import { canonicalJson } from "../../core/canonical-json.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { isJsonObject } from "../../core/json-value.ts";
-import { conflict, type FieldError, invalidFields, ok } from "../../core/result.ts";
+import { conflict, type FieldError, invalidField, invalidFields, ok } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import {
   type EventType,
@@ -18,7 +18,6 @@ import {
   MOST_TYPES,
   putEventTypes,
 } from "../../store/event-types.ts";
-import { MOST_VERSIONS } from "../../store/event-versions.ts";
 import { service } from "../service.ts";
 import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import type { ImportAction } from "./schema.ts";
@@ -73,10 +72,12 @@ export const importEventTypes = service(
     );
     const writes = planned.flatMap(({ write }) => write ?? []);
     const size = JSON.stringify(writes.map(({ seen: _, ...row }) => row)).length;
-    if (size > MAX_IMPORTED) {
-      const expected = `at most ${MAX_IMPORTED}: import the document in parts`;
-      return invalidFields([{ field, fault: `gives types of ${size} characters`, expected }]);
-    }
+    if (size > MAX_IMPORTED)
+      return invalidField(
+        field,
+        `gives types of ${size} characters`,
+        `at most ${MAX_IMPORTED}: import the document in parts`,
+      );
     const all = replaces ? await listTypeNames(db, MOST_TYPES) : [];
     const archived = all.filter((name) => !names.includes(name)).map(archivedType);
     const types: ImportedType[] = [...planned.map(({ write: _, ...type }) => type), ...archived];
@@ -96,14 +97,12 @@ export const importEventTypes = service(
 );
 
 async function refusedWrite({ db }: Services, field: string, writes: readonly EventTypeWrite[]) {
-  const now = await eventTypesByName(
-    db,
-    writes.map(({ name }) => name),
-  );
+  const names = writes.map(({ name }) => name);
+  const now = await eventTypesByName(db, names);
   if (writes.some(({ name, seen }) => now.get(name)?.updatedAt !== seen?.updatedAt))
     return conflict("The event types are being changed by other requests at the same time");
   const expected = `at most ${MOST_TYPES} types in the catalogue, archived ones included`;
-  return invalidFields([{ field, fault: "has more types than there is room for", expected }]);
+  return invalidField(field, "has more types than there is room for", expected);
 }
 
 const NO_DOCUMENT = { fault: "cannot be read as YAML or JSON", expected: "an OpenAPI document: an object" };
@@ -187,10 +186,7 @@ async function publicationErrors(
   conversion: string,
 ): Promise<FieldError[]> {
   const next = before.version + 1;
-  const errors = [
-    ...(next > MOST_VERSIONS ? [tooManyVersions(next)] : []),
-    ...(await conversionErrors(conversion)),
-  ];
+  const errors = [...tooManyVersions(next), ...(await conversionErrors(conversion))];
   if (errors.length > 0 || example === undefined) return errors;
   return exampleErrors(services, before, example, conversion);
 }

@@ -1,12 +1,11 @@
-/** Event types as the API takes and shows them. */
+/** Event types and their versions as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { strict, trueOrFalse } from "../parameters.ts";
+import { MOST_TEMPLATE } from "../../core/transform/template.ts";
+import { documented, strict, textField, time, timeParam, trueOrFalse } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
-const DESCRIPTION_EXPECTED = "expected a string of at most 1000 characters";
-
 export const newEventType = strict({
-  description: z.string({ error: DESCRIPTION_EXPECTED }).max(1000, { error: DESCRIPTION_EXPECTED }).nullish(),
+  description: textField("a string of at most 1000 characters", { max: 1000 }).nullish(),
   schema: z
     .unknown()
     .optional()
@@ -44,8 +43,8 @@ export const typeSchema = z
     archived: z.boolean(),
     version: z.int().describe("The newest version, which `schema` and `example` are of."),
     retention_days: retentionDaysField,
-    created_at: z.iso.datetime(),
-    updated_at: z.iso.datetime(),
+    created_at: time,
+    updated_at: time,
   })
   .openapi("EventType", {
     required: [
@@ -82,20 +81,99 @@ export const eventTypeImport = strict({
 const importActions = ["create", "change", "publish", "archive", "keep", "refuse"] as const;
 export type ImportAction = (typeof importActions)[number];
 
-export const importedTypesSchema = z
+export const importedTypesSchema = documented("ImportedEventTypes", {
+  types: z.array(
+    z.object({
+      name: z.string().openapi({ example: "invoice.paid" }),
+      action: z
+        .enum(importActions)
+        .describe(
+          "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: in a dry run " +
+            "alone; the import is refused as a whole.",
+        ),
+      version: z.int().nullable().describe("The newest version afterwards."),
+      errors: z.array(z.string()).openapi({ description: "Why it is refused.", example: [] }),
+    }),
+  ),
+});
+
+// ── Versions ──
+
+const conversion = textField(`a text of at most ${MOST_TEMPLATE} characters`, {
+  min: 1,
+  max: MOST_TEMPLATE,
+}).describe(
+  "Makes `data` of the version before of this one's: a JSON value with Liquid in its strings, in the language of " +
+    "transformations.",
+);
+
+const schema = z
+  .unknown()
+  .refine((given) => given !== undefined && given !== null, { error: "expected a JSON Schema" });
+
+export const newEventVersion = strict({
+  schema: schema.describe("A JSON Schema of `data`, as an event type's."),
+  example: z.unknown().optional().describe("An example of `data` that fits the schema."),
+  conversion: conversion.optional(),
+}).openapi("NewEventVersion");
+
+export const eventVersionDraft = strict({
+  schema: newEventVersion.shape.schema,
+  conversion: conversion.optional(),
+}).openapi("EventVersionDraft");
+
+export const eventVersionChange = strict({
+  conversion: conversion.optional(),
+  deprecated_at: timeParam
+    .nullable()
+    .optional()
+    .describe("Since when endpoints should not get it any more; deliveries say it in `Deprecation`."),
+  sunset_at: timeParam
+    .nullable()
+    .optional()
+    .describe("When it is to end; deliveries say it in `Sunset`. Nothing happens then by itself."),
+}).openapi("EventVersionChange");
+
+export const eventVersionSchema = z
   .object({
-    types: z.array(
-      z.object({
-        name: z.string().openapi({ example: "invoice.paid" }),
-        action: z
-          .enum(importActions)
-          .describe(
-            "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: in a dry run " +
-              "alone; the import is refused as a whole.",
-          ),
-        version: z.int().nullable().describe("The newest version afterwards."),
-        errors: z.array(z.string()).openapi({ description: "Why it is refused.", example: [] }),
-      }),
-    ),
+    version: z.int(),
+    schema: z.unknown().describe("Null when there is none."),
+    example: z.unknown().describe("Null when there is none."),
+    conversion: z.string().nullable().describe("To the version before; null of the first one."),
+    published_at: time,
+    deprecated_at: time.nullable(),
+    sunset_at: time.nullable(),
   })
-  .openapi("ImportedEventTypes");
+  .openapi("EventVersion", {
+    required: ["version", "conversion", "published_at", "deprecated_at", "sunset_at"],
+  });
+
+export const eventVersionsSchema = z
+  .object({ data: z.array(eventVersionSchema).describe("The newest first.") })
+  .openapi("EventVersions");
+
+export const versionEndpointSchema = documented("VersionEndpoint", {
+  destination_id: z.string(),
+  tenant: z.string(),
+  version: z.int().nullable().describe("Null where what is stored cannot be read."),
+});
+
+export const versionCheckSchema = documented("EventVersionCheck", {
+  looked_back_to: time.nullable().describe("Null: all recorded events."),
+  skipped: z.int().describe("Events without content: erased, or not JSON."),
+  tenants: z.array(
+    z.object({
+      tenant: z.string(),
+      events: z.int(),
+      refused: z.int().describe("Do not fit the new schema."),
+      failed: z.int().describe("Fit it, and the conversion fails."),
+      unfit: z.int().describe("Are converted to what does not fit the version before."),
+      faults: z.array(z.string()),
+    }),
+  ),
+});
+
+export type EventVersionFields = z.infer<typeof newEventVersion>;
+export type EventVersionChange = z.infer<typeof eventVersionChange>;
+export type EventVersionView = z.infer<typeof eventVersionSchema>;
+export type VersionCheck = z.infer<typeof versionCheckSchema>;

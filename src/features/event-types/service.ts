@@ -6,7 +6,16 @@ import type { EventVersion } from "../../core/bundle.ts";
 import { isSameShape, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { parsedJson } from "../../core/json-value.ts";
-import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import {
+  conflict,
+  errorAt,
+  errorIf,
+  type FieldError,
+  invalidField,
+  invalidFields,
+  missing,
+  ok,
+} from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import {
   type EventType,
@@ -21,7 +30,7 @@ import {
 import { isoTime } from "../../time.ts";
 import { eventType } from "../parameters.ts";
 import { retentionErrors } from "../retention/field.ts";
-import { service } from "../service.ts";
+import { service, servicesAbout } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";
 
 export const readingTypes = { scope: "read", action: "read" } as const;
@@ -35,10 +44,11 @@ export const getEventTypes = service(
     ok(await listEventTypes(services.db, page)),
 );
 
-export const getEventType = service(readingTypes, async ({ services }, name: string) => {
-  const row = await findEventType(services.db, name);
-  return row ? ok(row) : missing("event type", name);
-});
+export const typeService = servicesAbout("event type", ({ services }, name) =>
+  findEventType(services.db, name),
+);
+
+export const getEventType = typeService(readingTypes, async (_, row) => ok(row));
 
 /** The names of the types that a test event can be of. */
 export const getTypesWithExamples = service(readingTypes, async ({ services }, _: undefined) =>
@@ -80,7 +90,7 @@ export const replaceEventType = service(
     const before = seen === undefined ? await findEventType(db, name) : (seen ?? undefined);
     const errors = [
       ...nameErrors(name),
-      ...inputErrors(fields),
+      ...shapeErrors(fields),
       ...versionErrors(fields, before),
       ...retentionErrors(retentionDays, config),
     ];
@@ -92,8 +102,7 @@ export const replaceEventType = service(
       changed("event_type.changed", { id: name, tenant: null });
       return ok(row);
     }
-    if ((await findEventType(db, name))?.updatedAt === before?.updatedAt)
-      return invalidFields([full(name, validates)]);
+    if ((await findEventType(db, name))?.updatedAt === before?.updatedAt) return full(name, validates);
     return conflict("The event type is being changed by other requests at the same time");
   },
 );
@@ -102,13 +111,9 @@ function versionErrors({ schema }: EventTypeFields, before: EventType | undefine
   if (before === undefined || before.version === 1 || !hasOtherShape({ schema: jsonOrNone(schema) }, before))
     return [];
   const { name, version } = before;
-  return [
-    {
-      field: "schema",
-      fault: `is not that of version ${version}, for which conversions were written`,
-      expected: `a new version, by PUT /v1/event-types/${name}/versions/${version + 1}, or the schema as it was`,
-    },
-  ];
+  const fault = `is not that of version ${version}, for which conversions were written`;
+  const expected = `a new version, by PUT /v1/event-types/${name}/versions/${version + 1}, or the schema as it was`;
+  return errorAt("schema", fault, expected);
 }
 
 /** Whether another schema has come, and not just other annotations of it. */
@@ -136,29 +141,25 @@ function nameErrors(name: string): FieldError[] {
   const parsed = eventType.safeParse(name);
   if (parsed.success) return [];
   const expected = parsed.error.issues[0]?.message.replace(/^expected /, "") ?? "";
-  return [{ field: "name", fault: `is ${JSON.stringify(name.slice(0, 60))}`, expected }];
+  return errorAt("name", `is ${JSON.stringify(name.slice(0, 60))}`, expected);
 }
 
-function inputErrors({ schema, example, validate }: EventTypeFields): FieldError[] {
+/** The errors of a schema and its example, and of one that is missing where events are to be validated. */
+export function shapeErrors({
+  schema,
+  example,
+  validate,
+}: Pick<EventTypeFields, "schema" | "example" | "validate">): FieldError[] {
   const isGiven = schema !== undefined && schema !== null;
-  const missing = {
-    field: "validate",
-    fault: "is true, and there is no schema",
-    expected: "a schema beside it",
-  };
+  const { length } = jsonOrNone(example) ?? "";
+  const isUnchecked = validate === true && !isGiven;
   const errors = [
-    ...(validate && !isGiven ? [missing] : []),
+    ...errorIf(isUnchecked, "validate", "is true, and there is no schema", "a schema beside it"),
     ...(isGiven ? placedFaults("schema", schemaFaults(schema)) : []),
-    ...exampleSizeErrors(example),
+    ...errorIf(length > MAX_EXAMPLE, "example", `is ${length} characters long`, `at most ${MAX_EXAMPLE}`),
   ];
   if (errors.length > 0 || !isGiven || example === undefined || example === null) return errors;
   return placedFaults("example", dataFaults(schema as JsonSchema, example));
-}
-
-export function exampleSizeErrors(example: unknown): FieldError[] {
-  const { length } = jsonOrNone(example) ?? "";
-  if (length <= MAX_EXAMPLE) return [];
-  return [{ field: "example", fault: `is ${length} characters long`, expected: `at most ${MAX_EXAMPLE}` }];
 }
 
 /** Each fault with its field and its place in that, as a JSON Pointer. */
@@ -166,10 +167,10 @@ export function placedFaults(field: string, faults: readonly SchemaFault[]): Fie
   return faults.map(({ pointer, ...rest }) => ({ field: `${field}#${pointer}`, ...rest }));
 }
 
-function full(name: string, validates: boolean): FieldError {
+function full(name: string, validates: boolean) {
   const validated = validates ? `, and ${MOST_VALIDATED} that are validated` : "";
   const expected = `at most ${MOST_TYPES} types in the catalogue${validated}: delete one that is no longer needed`;
-  return { field: "name", fault: `is ${name}, for which there is no room`, expected };
+  return invalidField("name", `is ${name}, for which there is no room`, expected);
 }
 
 export function jsonOrNone(value: unknown): string | null {

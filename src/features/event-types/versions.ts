@@ -4,11 +4,19 @@
  */
 import { changesBetween } from "../../core/audit.ts";
 import { newestAt, type PublishedVersion, versionFor } from "../../core/event-versions.ts";
-import { type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import {
+  conflict,
+  errorAt,
+  errorIf,
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+} from "../../core/result.ts";
 import { takesType } from "../../core/routing.ts";
-import { faultText } from "../../core/transform/result.ts";
+import { faultText, faultTextAlone } from "../../core/transform/result.ts";
 import { conversions } from "../../delivery/event-versions.ts";
 import { textOf } from "../../delivery/http.ts";
 import type { Services } from "../../services.ts";
@@ -16,7 +24,7 @@ import { overBy } from "../../store/delivery-filter.ts";
 import type { Destination } from "../../store/destination.ts";
 import { listDestinations } from "../../store/destinations.ts";
 import { listEvents } from "../../store/event-list.ts";
-import { type EventType, findEventType, listVersionedTypes } from "../../store/event-types.ts";
+import { type EventType, listVersionedTypes } from "../../store/event-types.ts";
 import {
   changeEventVersion,
   insertEventVersion,
@@ -28,30 +36,24 @@ import {
 import { readEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
+import type { EventVersionChange, EventVersionFields, EventVersionView, VersionCheck } from "./schema.ts";
 import {
   changingTypes,
-  exampleSizeErrors,
   jsonOrNone,
   placedFaults,
   readingTypes,
+  shapeErrors,
   storedJson,
+  typeService,
 } from "./service.ts";
-import type {
-  EventVersionChange,
-  EventVersionFields,
-  EventVersionView,
-  VersionCheck,
-} from "./version-schema.ts";
 
 /** The conversion of a version that only adds to the one before it. */
 const AS_IT_IS = "{{ data | json }}";
 
 /** All versions of a type, the newest first. */
-export const getEventVersions = service(readingTypes, async ({ services }, name: string) => {
-  const row = await findEventType(services.db, name);
-  if (!row) return missing("event type", name);
-  return ok({ data: await viewsOf(services, row) });
-});
+export const getEventVersions = typeService(readingTypes, async ({ services }, row) =>
+  ok({ data: await viewsOf(services, row) }),
+);
 
 async function viewsOf({ db }: Services, row: EventType): Promise<EventVersionView[]> {
   return viewsIn(row, row.version > 1 ? await listEventVersions(db, row.name) : []);
@@ -86,18 +88,17 @@ function versionView(type: EventType, stored: StoredVersion): EventVersionView {
 type Publication = Readonly<{ name: string; version: number; fields: EventVersionFields }>;
 
 /** Publishes the next version of a type: the data of events from then on. Endpoints that there are keep the one that they get. */
-export const publishEventVersion = service(
+export const publishEventVersion = typeService(
   changingTypes,
-  async ({ services, changed }, { name, version, fields }: Publication) => {
+  async ({ services, changed }, row, { name, version, fields }: Publication) => {
     const { schema, example = null, conversion = AS_IT_IS } = fields;
-    const row = await findEventType(services.db, name);
-    if (!row) return missing("event type", name);
     if (version <= row.version)
       return conflict(`Version ${version} of ${name} is published; its conversion and dates can be changed`);
+    const next = row.version + 1;
     const errors = [
-      ...(version === row.version + 1 ? [] : [notNext(version, row)]),
-      ...(version > MOST_VERSIONS ? [tooManyVersions(version)] : []),
-      ...draftErrors(fields),
+      ...errorIf(version !== next, "version", `is ${version}`, `${next}, the next one`),
+      ...tooManyVersions(version),
+      ...shapeErrors(fields),
       ...(await conversionErrors(conversion)),
     ];
     if (errors.length > 0) return invalidFields(errors);
@@ -113,22 +114,9 @@ export const publishEventVersion = service(
   },
 );
 
-function notNext(version: number, row: EventType): FieldError {
-  return { field: "version", fault: `is ${version}`, expected: `${row.version + 1}, the next one` };
-}
-
-export function tooManyVersions(version: number): FieldError {
-  return {
-    field: "version",
-    fault: `is ${version}`,
-    expected: `at most ${MOST_VERSIONS} versions of a type`,
-  };
-}
-
-function draftErrors({ schema, example }: Pick<EventVersionFields, "schema" | "example">): FieldError[] {
-  const errors = [...placedFaults("schema", schemaFaults(schema)), ...exampleSizeErrors(example)];
-  if (errors.length > 0 || example === undefined || example === null) return errors;
-  return placedFaults("example", dataFaults(schema as JsonSchema, example));
+export function tooManyVersions(version: number): FieldError[] {
+  const expected = `at most ${MOST_VERSIONS} versions of a type`;
+  return errorIf(version > MOST_VERSIONS, "version", `is ${version}`, expected);
 }
 
 /** Why a text is no conversion. */
@@ -136,8 +124,7 @@ export async function conversionErrors(conversion: string): Promise<FieldError[]
   const { compile } = await import("../../core/transform/liquid.ts");
   const found = compile({ body: conversion });
   if ("fill" in found) return [];
-  const fault = faultText({ ...found, field: "" }).replace(/^[ :]+/, "");
-  return [{ field: "conversion", fault, expected: "JSON with Liquid in its strings" }];
+  return errorAt("conversion", faultTextAlone(found), "JSON with Liquid in its strings");
 }
 
 /** The errors of a conversion that makes of the example no data of the version before. */
@@ -148,9 +135,8 @@ export async function exampleErrors(
   conversion: string,
 ): Promise<FieldError[]> {
   const result = (await trying(services, row, conversion))({ id: 0, tenant: "example", data: example });
-  if (result === undefined) return [];
-  const expected = `data of version ${row.version}`;
-  return [{ field: "conversion", fault: `makes of the example: ${result.fault}`, expected }];
+  const fault = `makes of the example: ${result?.fault}`;
+  return errorIf(result !== undefined, "conversion", fault, `data of version ${row.version}`);
 }
 
 type Tried = Readonly<{ id: number; tenant: string; data: unknown }>;
@@ -177,19 +163,22 @@ function sentence({ field, fault, expected }: FieldError): string {
 type Change = Readonly<{ name: string; version: number; change: EventVersionChange }>;
 
 /** Changes a version's conversion, for events that are accepted from now on and those that wait because it fails, or its dates. */
-export const changePublishedVersion = service(
+export const changePublishedVersion = typeService(
   changingTypes,
-  async ({ services, changed }, { name, version, change }: Change) => {
+  async ({ services, changed }, row, { name, version, change }: Change) => {
     const { db, now } = services;
-    const row = await findEventType(db, name);
-    if (!row) return missing("event type", name);
     const before = (await viewsOf(services, row)).find((one) => one.version === version);
     if (!before) return missing("version", String(version));
     const { conversion, deprecated_at: deprecatedAt, sunset_at: sunsetAt } = change;
     const errors = [
       ...dateErrors(row, before, change),
       ...(conversion === undefined ? [] : await conversionErrors(conversion)),
-      ...(conversion !== undefined && version === 1 ? [FIRST] : []),
+      ...errorIf(
+        conversion !== undefined && version === 1,
+        "conversion",
+        "is of the first version",
+        NO_FORMER,
+      ),
     ];
     if (errors.length > 0) return invalidFields(errors);
     const columns = { conversion, deprecatedAt, sunsetAt };
@@ -202,21 +191,16 @@ export const changePublishedVersion = service(
   },
 );
 
-const FIRST: FieldError = {
-  field: "conversion",
-  fault: "is of the first version",
-  expected: "the version that is converted: there is none before the first",
-};
+const NO_FORMER = "the version that is converted: there is none before the first";
 
 function dateErrors(row: EventType, before: EventVersionView, change: EventVersionChange): FieldError[] {
   const timeOf = (text: string | null) => (text === null ? null : Date.parse(text));
   const { deprecated_at: deprecated = timeOf(before.deprecated_at) } = change;
   const { sunset_at: sunset = timeOf(before.sunset_at) } = change;
   if (before.version === row.version && (deprecated !== null || sunset !== null))
-    return [{ field: "deprecated_at", fault: "is of the newest version", expected: "a former version" }];
-  if (sunset === null || (deprecated !== null && deprecated <= sunset)) return [];
-  const fault = `is ${isoTime(sunset)}`;
-  return [{ field: "sunset_at", fault, expected: "a deprecated_at that is not later" }];
+    return errorAt("deprecated_at", "is of the newest version", "a former version");
+  const isSooner = sunset !== null && (deprecated === null || deprecated > sunset);
+  return errorIf(isSooner, "sunset_at", `is ${isoTime(sunset)}`, "a deprecated_at that is not later");
 }
 
 export type DeprecatedVersion = Readonly<{ version: number; deprecatedAt: number; sunsetAt: number | null }>;
@@ -243,12 +227,9 @@ type EndpointPage = Readonly<{ name: string; after: string | undefined; limit: n
  * The versions of a type, the newest first, and which one the principal's endpoints get; those of a page that take the type. One row
  * more than `limit` is read.
  */
-export const getVersionEndpoints = service(
+export const getVersionEndpoints = typeService(
   readingTypes,
-  async ({ services, principal }, { name, after, limit }: EndpointPage) => {
-    const { db } = services;
-    const row = await findEventType(db, name);
-    if (!row) return missing("event type", name);
+  async ({ services: { db }, principal }, row, { name, after, limit }: EndpointPage) => {
     const versions = row.version > 1 ? await listEventVersions(db, name) : [];
     const page = await listDestinations(db, { tenant: principal.tenant, after, limit: limit + 1 });
     const shown = page.slice(0, limit);
@@ -305,37 +286,38 @@ type Draft = Readonly<{ name: string; fields: Omit<EventVersionFields, "example"
  * Tries the next version of a type on its last recorded events, of all tenants: which of them would no longer be accepted,
  * and of the others, whose conversion would break for endpoints that stay at the version before. Nothing is changed.
  */
-export const checkEventVersion = service(changingTypes, async ({ services }, { name, fields }: Draft) => {
-  const { schema, conversion = AS_IT_IS } = fields;
-  const row = await findEventType(services.db, name);
-  if (!row) return missing("event type", name);
-  const errors = [...draftErrors({ schema }), ...(await conversionErrors(conversion))];
-  if (errors.length > 0) return invalidFields(errors);
-  const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
-  const { found, lookedBackTo } = await listEvents(services, page);
-  const convert = await trying(services, row, conversion);
-  const tenants = new Map<string, VersionCheck["tenants"][number]>();
-  let skipped = 0;
-  for (const { id, tenant } of found) {
-    const data = await dataOf(services, id);
-    if (data === undefined) {
-      skipped += 1;
-      continue;
+export const checkEventVersion = typeService(
+  changingTypes,
+  async ({ services }, row, { name, fields }: Draft) => {
+    const { schema, conversion = AS_IT_IS } = fields;
+    const errors = [...shapeErrors({ schema }), ...(await conversionErrors(conversion))];
+    if (errors.length > 0) return invalidFields(errors);
+    const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
+    const { found, lookedBackTo } = await listEvents(services, page);
+    const convert = await trying(services, row, conversion);
+    const tenants = new Map<string, VersionCheck["tenants"][number]>();
+    let skipped = 0;
+    for (const { id, tenant } of found) {
+      const data = await dataOf(services, id);
+      if (data === undefined) {
+        skipped += 1;
+        continue;
+      }
+      const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
+      tenants.set(tenant, own);
+      own.events += 1;
+      const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
+      const broken = refused
+        ? ({ kind: "refused", fault: sentence(refused) } as const)
+        : convert({ id, tenant, data: data.value });
+      if (!broken) continue;
+      own[broken.kind] += 1;
+      if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
     }
-    const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
-    tenants.set(tenant, own);
-    own.events += 1;
-    const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
-    const broken = refused
-      ? ({ kind: "refused", fault: sentence(refused) } as const)
-      : convert({ id, tenant, data: data.value });
-    if (!broken) continue;
-    own[broken.kind] += 1;
-    if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
-  }
-  const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
-  return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
-});
+    const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
+    return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
+  },
+);
 
 /** The data of an event; undefined where it has been erased, is not kept, or is no JSON. */
 async function dataOf(services: Services, id: number): Promise<Readonly<{ value: unknown }> | undefined> {

@@ -35,11 +35,7 @@ export async function curlCommands(
   return new Map((await Promise.all(commands)).flat());
 }
 
-async function curlCommand(
-  services: Services,
-  event: StoredEvent,
-  destination: Destination,
-): Promise<string | undefined> {
+async function curlCommand(services: Services, event: StoredEvent, destination: Destination) {
   const { vault, now, log } = services;
   const { id, type, body } = event;
   if (!body) return undefined;

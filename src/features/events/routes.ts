@@ -13,7 +13,7 @@ import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
 import { alsoAs, answers, jsonAnswer, jsonRequest, serve } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
-import { idempotencyKey, idParam, pageOf } from "../parameters.ts";
+import { idempotencyKey, pageOf } from "../parameters.ts";
 import {
   acceptedEvent,
   acceptedEvents,
@@ -66,7 +66,6 @@ export function registerEvents(api: Api): void {
     summary: "Show an event and its deliveries",
     description: "Each delivery with its state, its attempts, why it waits and until when.",
     tags,
-    params: idParam,
     input: ({ param: { id } }) => ({ id, parse: parseExactly }),
     responses: answers(200, eventSchema, "The event and its deliveries.", 404),
   });

@@ -16,17 +16,22 @@ import { deliverySchema } from "../deliveries/schema.ts";
 import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
 import {
   cursorParam,
+  documented,
   encodeCursor,
   eventTag,
   eventType,
   eventTypePattern,
+  flagParam,
   limitParam,
   nonEmptyList,
   strict,
   tenantName,
-  timeParam,
+  textField,
+  time,
+  timeRange,
   trueOrFalse,
   wholeNumberFrom,
+  wholeNumberOf,
 } from "../parameters.ts";
 
 // ── Posting ──
@@ -45,17 +50,11 @@ const MAX_TTL_S = 30 * 86_400;
 const MAX_HEADERS = 10;
 const MAX_HEADER_BYTES = 2048;
 
-const VERSION_EXPECTED = "expected the number of the type's newest version";
-const KEY_EXPECTED = `expected 1 to ${MAX_ORDERING_KEY} characters`;
 const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once, of ${MAX_HEADER_BYTES} bytes together`;
 
 /** The fields of an event that are its options. */
 const optionFields = {
-  destination_ids: nonEmptyList(
-    z.string({ error: "expected the id of a destination" }),
-    MAX_DESTINATIONS,
-    "ids of destinations",
-  )
+  destination_ids: nonEmptyList(textField("the id of a destination"), MAX_DESTINATIONS, "ids of destinations")
     .optional()
     .describe(
       "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
@@ -85,10 +84,7 @@ const optionFields = {
         "Headers to send with this event's deliveries. The destination's own headers and Breakwater's are set over " +
         "them. They are stored like the data: no place for secrets.",
     }),
-  ordering_key: z
-    .string({ error: KEY_EXPECTED })
-    .min(1, { error: KEY_EXPECTED })
-    .max(MAX_ORDERING_KEY, { error: KEY_EXPECTED })
+  ordering_key: textField(`1 to ${MAX_ORDERING_KEY} characters`, { min: 1, max: MAX_ORDERING_KEY })
     .optional()
     .describe(
       'A destination with `ordering: "key"` gets events with the same key in the order in which they were accepted. ' +
@@ -100,9 +96,7 @@ const optionFields = {
       "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
         "not demand it of every event.",
     ),
-  version: z
-    .int({ error: VERSION_EXPECTED })
-    .min(1, { error: VERSION_EXPECTED })
+  version: wholeNumberOf("the number of the type's newest version", 1)
     .optional()
     .describe(
       "The version of its type that `data` has. It is refused unless it is the newest, the one that is expected without it.",
@@ -115,15 +109,12 @@ function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {
   return names.length <= MAX_HEADERS && areDistinct(names) && bytes <= MAX_HEADER_BYTES;
 }
 
-const TIME_EXPECTED = "expected a time in ISO 8601 with Z or an offset";
-const EVENTS_EXPECTED = `expected a list of 1 to ${MAX_BATCH} events`;
-
 export const newEvent = strict({
   type: eventType,
   data: z.unknown().describe("Any JSON value; it is delivered unchanged."),
   tenant: tenantName.optional(),
   deliver_at: z.iso
-    .datetime({ offset: true, error: TIME_EXPECTED })
+    .datetime({ offset: true, error: "expected a time in ISO 8601 with Z or an offset" })
     .transform((text) => Date.parse(text))
     .optional()
     .openapi({
@@ -140,12 +131,7 @@ export const newEvent = strict({
 
 export type EventInput = z.infer<typeof newEvent>;
 
-export const newEvents = strict({
-  events: z
-    .array(newEvent, { error: EVENTS_EXPECTED })
-    .min(1, { error: EVENTS_EXPECTED })
-    .max(MAX_BATCH, { error: EVENTS_EXPECTED, abort: true }),
-}).openapi("NewEvents");
+export const newEvents = strict({ events: nonEmptyList(newEvent, MAX_BATCH, "events") }).openapi("NewEvents");
 
 /** An error about an event that came alone: its fields have no place in a list. */
 export function ofOne({ field, ...error }: FieldError): FieldError {
@@ -184,59 +170,55 @@ export const newEventLines = {
     '{"type":"invoice.paid","data":{"invoice":"inv_42"}}\n{"type":"invoice.paid","data":{"invoice":"inv_43"}}\n',
 };
 
-export const acceptedEvent = z
-  .object({
-    id: z.string(),
-    deliver_at: z.iso.datetime().optional().describe("Present when the event is scheduled for later."),
-    hint: z
-      .string()
-      .optional()
-      .describe("Present when no destination takes the event: it is stored, but not delivered to anyone."),
-    deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
-  })
-  .openapi("AcceptedEvent");
+export const acceptedEvent = documented("AcceptedEvent", {
+  id: z.string(),
+  deliver_at: time.optional().describe("Present when the event is scheduled for later."),
+  hint: z
+    .string()
+    .optional()
+    .describe("Present when no destination takes the event: it is stored, but not delivered to anyone."),
+  deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
+});
 
 export type AcceptedEventJson = z.infer<typeof acceptedEvent>;
 
 export const acceptedEvents = z.object({ events: z.array(acceptedEvent) }).openapi("AcceptedEvents");
 
-export const eventSchema = z
-  .object({
-    id: z.string(),
-    tenant: z.string(),
-    type: z.string(),
-    timestamp: z.iso.datetime().describe("When the event was accepted."),
-    deliver_at: z.iso.datetime().optional().describe("Present when the event was scheduled for later."),
-    tags: z.array(z.string()).optional().describe("Present when it was posted with tags."),
-    channels: z
-      .array(z.string())
-      .optional()
-      .describe("Present when it was posted with channels; each once, in alphabetical order."),
-    ttl: z.int().optional().describe("Present when it was posted with a time to live."),
-    headers: z
-      .record(z.string(), z.string())
-      .optional()
-      .describe(
-        "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
-      ),
-    content_type: z
-      .string()
-      .optional()
-      .describe("Present when the event was posted as content of its own type."),
-    content: z
-      .literal("erased")
-      .optional()
-      .describe("Present when the content has been erased: `data` is null, and nothing can be sent again."),
-    data: z
-      .unknown()
-      .optional()
-      .describe(
-        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
-      ),
-    data_base64: z.string().optional().describe("In place of `data`, for content that is not UTF-8."),
-    deliveries: z.array(deliverySchema),
-  })
-  .openapi("Event");
+export const eventSchema = documented("Event", {
+  id: z.string(),
+  tenant: z.string(),
+  type: z.string(),
+  timestamp: time.describe("When the event was accepted."),
+  deliver_at: time.optional().describe("Present when the event was scheduled for later."),
+  tags: z.array(z.string()).optional().describe("Present when it was posted with tags."),
+  channels: z
+    .array(z.string())
+    .optional()
+    .describe("Present when it was posted with channels; each once, in alphabetical order."),
+  ttl: z.int().optional().describe("Present when it was posted with a time to live."),
+  headers: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe(
+      "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
+    ),
+  content_type: z
+    .string()
+    .optional()
+    .describe("Present when the event was posted as content of its own type."),
+  content: z
+    .literal("erased")
+    .optional()
+    .describe("Present when the content has been erased: `data` is null, and nothing can be sent again."),
+  data: z
+    .unknown()
+    .optional()
+    .describe(
+      "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
+    ),
+  data_base64: z.string().optional().describe("In place of `data`, for content that is not UTF-8."),
+  deliveries: z.array(deliverySchema),
+});
 
 export type EventJson = z.infer<typeof eventSchema>;
 
@@ -245,28 +227,23 @@ export type EventJson = z.infer<typeof eventSchema>;
 const { id, tenant, type, timestamp, deliver_at, content_type, data_base64 } = eventSchema.shape;
 
 /** An event as lists show it. */
-export const listedEvent = z
-  .object({
-    ...{ id, tenant, type, timestamp, deliver_at },
-    tags: z.array(z.string()).optional(),
-    channels: z.array(z.string()).optional(),
-    ttl: z.int().optional(),
-    content_type,
-    content: z.literal("erased").optional().describe("Present when the content has been erased."),
-    data: z
-      .unknown()
-      .optional()
-      .describe(
-        "With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged.",
-      ),
-    data_base64,
-  })
-  .openapi("ListedEvent");
+export const listedEvent = documented("ListedEvent", {
+  ...{ id, tenant, type, timestamp, deliver_at },
+  tags: z.array(z.string()).optional(),
+  channels: z.array(z.string()).optional(),
+  ttl: z.int().optional(),
+  content_type,
+  content: z.literal("erased").optional().describe("Present when the content has been erased."),
+  data: z
+    .unknown()
+    .optional()
+    .describe("With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged."),
+  data_base64,
+});
 
 export type ListedEventJson = z.infer<typeof listedEvent>;
 
-export const lookedBack = z.iso
-  .datetime()
+export const lookedBack = time
   .nullable()
   .describe(
     "How far back this and the pages before it have looked: what was accepted later has been found. Null on the last page.",
@@ -304,14 +281,8 @@ export const eventQuery = strict({
   tenant: tenantName.optional().describe("Only events of this tenant."),
   type: eventTypePattern.optional().describe("Only events of this type, or of types with this prefix."),
   tag: eventTag.optional().describe("Only events with this tag."),
-  since: timeParam.optional().describe("Only events that were accepted at this time or later."),
-  until: timeParam
-    .optional()
-    .describe("Only events that were accepted before this time; it is after `since`."),
-  data: z
-    .enum(["true", "false"], { error: "expected true or false" })
-    .optional()
-    .describe("With `true`, each event has its `data`. A page then has 8 MB of bodies at most."),
+  ...timeRange("events that were accepted"),
+  data: flagParam.describe("With `true`, each event has its `data`. A page then has 8 MB of bodies at most."),
   limit: limitParam,
   cursor: cursorParam(eventPositions),
 });

@@ -12,7 +12,9 @@ import { parseExactly } from "../../core/json-value.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
   conflictAt,
+  errorIf,
   type FieldError,
+  invalidField,
   invalidFields,
   missing,
   ok,
@@ -49,7 +51,7 @@ import { isoTime } from "../../time.ts";
 import type { DeliveryJson } from "../deliveries/schema.ts";
 import { FAULTS_SHOWN, shownDeliveries, withFault } from "../deliveries/view.ts";
 import { rangeErrors } from "../parameters.ts";
-import { type Caller, service } from "../service.ts";
+import { type Caller, service, servicesAbout } from "../service.ts";
 import { curlCommands } from "./curl.ts";
 import {
   type AcceptedEventJson,
@@ -133,19 +135,11 @@ function postedEvents(
   return faults.length > 0 ? invalidFields(faults) : ok(events);
 }
 
-type OptionsInput = Omit<EventInput, "type" | "data" | "tenant" | "deliver_at">;
-
 /** Undefined when there are none, so that nothing is stored or sent of them. */
-function optionsOf({
-  destination_ids,
-  tags,
-  channels,
-  ttl,
-  headers,
-  ordering_key,
-  validate,
-  version,
-}: OptionsInput): EventOptions | undefined {
+function optionsOf(
+  given: Omit<EventInput, "type" | "data" | "tenant" | "deliver_at">,
+): EventOptions | undefined {
+  const { destination_ids, tags, channels, ttl, headers, ordering_key, validate, version } = given;
   const options = {
     ...(destination_ids && { destinationIds: destination_ids }),
     ...(tags && { tags }),
@@ -161,18 +155,17 @@ function optionsOf({
 
 /** Events are ordered by when they were accepted: a scheduled one has no place in a line. */
 function scheduledWithKey(given: readonly EventInput[]): FieldError[] {
-  return given.flatMap(({ deliver_at, ordering_key }, i) =>
-    deliver_at === undefined || ordering_key === undefined
-      ? []
-      : [{ field: `events[${i}].deliver_at`, fault: "is given with ordering_key", expected: "one of them" }],
-  );
+  return given.flatMap(({ deliver_at, ordering_key }, i) => {
+    const areBoth = deliver_at !== undefined && ordering_key !== undefined;
+    return errorIf(areBoth, `events[${i}].deliver_at`, "is given with ordering_key", "one of them");
+  });
 }
 
 function tooFarAhead(given: readonly EventInput[], now: number): FieldError[] {
   const latest = now + MAX_DAYS_AHEAD * 86_400_000;
   const expected = `at most ${MAX_DAYS_AHEAD} days from now, ${isoTime(latest)}`;
   return given.flatMap(({ deliver_at: at = now }, i) =>
-    at <= latest ? [] : [{ field: `events[${i}].deliver_at`, fault: "is too far ahead", expected }],
+    errorIf(at > latest, `events[${i}].deliver_at`, "is too far ahead", expected),
   );
 }
 
@@ -181,9 +174,7 @@ function oversized(events: readonly EventInput[], bytes: number): Refused<"too_l
   if (bytes <= MAX_EVENT_BYTES) return undefined;
   const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);
   const errors = sizes.flatMap((size, i) =>
-    size > MAX_EVENT_BYTES
-      ? [{ field: `events[${i}]`, fault: `is ${size} bytes`, expected: `at most ${MAX_EVENT_BYTES}` }]
-      : [],
+    errorIf(size > MAX_EVENT_BYTES, `events[${i}]`, `is ${size} bytes`, `at most ${MAX_EVENT_BYTES}`),
   );
   return errors.length > 0
     ? { kind: "too_large", detail: "An event of the batch is too large", errors }
@@ -214,7 +205,7 @@ function notAccepted(
       const max = capsOf(config).deliveries;
       const fault = `would make ${result.planned} deliveries`;
       const expected = `at most ${max} in one request: fewer events, or events that fewer destinations take`;
-      return invalidFields([{ field: events === 1 ? "events[0].type" : "events", fault, expected }]);
+      return invalidField(events === 1 ? "events[0].type" : "events", fault, expected);
     }
   }
 }
@@ -260,10 +251,10 @@ async function eventOf({ services, principal }: Caller, number: number | undefin
 /** `parse` reads the JSON of the event's body. */
 type ShowEvent = Readonly<{ id: string; parse: (text: string) => unknown }>;
 
+const eventService = servicesAbout("event", (caller, id) => eventOf(caller, eventNumber(id)));
+
 /** An event with its deliveries, as they are shown. */
-export const getEvent = service(reading, async (call, { id, parse }: ShowEvent) => {
-  const found = await eventOf(call, eventNumber(id));
-  if (!found) return missing("event", id);
+export const getEvent = eventService(reading, async (call, found, { parse }: ShowEvent) => {
   const { event } = found;
   const { headers, isErased, body, contentType } = event;
   const isAdmin = call.principal.scopes.includes("admin");
@@ -283,9 +274,7 @@ export type EventInFull = Readonly<{
   commands: ReadonlyMap<string, string>;
 }>;
 
-export const getEventInFull = service(reading, async (call, id: string) => {
-  const found = await eventOf(call, eventNumber(id));
-  if (!found) return missing("event", id);
+export const getEventInFull = eventService(reading, async (call, found) => {
   const { event } = found;
   const shown = await shownDeliveries(call, found.deliveries);
   const destinations = found.deliveries.map(({ destination }) => destination);
@@ -385,10 +374,7 @@ export const readEventData = service(
 );
 
 /** Without that of events whose content has been erased. */
-async function dataOf(
-  services: Services,
-  events: readonly ListedEvent[],
-): Promise<ReadonlyMap<number, PostedData>> {
+async function dataOf(services: Services, events: readonly ListedEvent[]) {
   const data = new Map<number, PostedData>();
   const stored = events.filter(({ isErased }) => !isErased);
   await eachBody(services, stored, ({ id, contentType }, body) =>

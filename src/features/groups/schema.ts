@@ -4,7 +4,7 @@ import { groupLimitShape } from "../../core/group/limits.ts";
 import { breakerShape } from "../../core/limits.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { breakerInput } from "../destinations/fields.ts";
-import { strict } from "../parameters.ts";
+import { documented, strict, time } from "../parameters.ts";
 
 const limits = zodFieldsOf(groupLimitShape.fields);
 
@@ -19,29 +19,27 @@ const fields = {
   name: z.string(),
   ...limits,
   breaker: zodOf(breakerShape),
-  created_at: z.iso.datetime().nullable().describe("Null where it has the default limits."),
-  updated_at: z.iso.datetime().nullable(),
+  created_at: time.nullable().describe("Null where it has the default limits."),
+  updated_at: time.nullable(),
 };
 
 export const groupSchema = z.object(fields).openapi("Group");
 
-export const groupWithState = z
-  .object({
-    ...fields,
-    state: z
-      .object({
-        circuit: z.enum(["closed", "open", "half_open"]),
-        circuit_until: z.iso.datetime().nullable(),
-        held_until: z.iso.datetime().nullable(),
-        window: z.int().describe("Attempts in flight allowed now, up to `max_concurrency`."),
-        in_flight: z.int().describe("Connections that members have been given."),
-        waiting: z.int().describe("Members that wait for their turn."),
-        tenants: z.int().describe("Tenants that send now, or wait."),
-      })
-      .nullable()
-      .describe("Null where it cannot be read at the moment."),
-  })
-  .openapi("GroupWithState");
+export const groupWithState = documented("GroupWithState", {
+  ...fields,
+  state: z
+    .object({
+      circuit: z.enum(["closed", "open", "half_open"]),
+      circuit_until: time.nullable(),
+      held_until: time.nullable(),
+      window: z.int().describe("Attempts in flight allowed now, up to `max_concurrency`."),
+      in_flight: z.int().describe("Connections that members have been given."),
+      waiting: z.int().describe("Members that wait for their turn."),
+      tenants: z.int().describe("Tenants that send now, or wait."),
+    })
+    .nullable()
+    .describe("Null where it cannot be read at the moment."),
+});
 
 /** What `PUT /v1/groups/{name}` takes; what is left out has its default. */
 export type GroupFields = z.infer<typeof groupInput>;

@@ -3,7 +3,7 @@
  * members are of many tenants, who do not learn of each other.
  */
 import { GROUP_ID } from "../../core/group/name.ts";
-import { invalidFields, missing, ok, unavailable } from "../../core/result.ts";
+import { invalidField, missing, ok, unavailable } from "../../core/result.ts";
 import { atGroup } from "../../gate/group-client.ts";
 import type { Services } from "../../services.ts";
 import { breakerOf } from "../../store/destination.ts";
@@ -46,8 +46,8 @@ export const replaceGroup = service(
   changing,
   async ({ services, changed }, { name, fields }: Readonly<{ name: string; fields: GroupFields }>) => {
     if (!GROUP_ID.test(name)) {
-      const expected = "a name of letters, digits and _ . -, or host: and a host";
-      return invalidFields([{ field: "name", fault: `is ${JSON.stringify(name.slice(0, 60))}`, expected }]);
+      const fault = `is ${JSON.stringify(name.slice(0, 60))}`;
+      return invalidField("name", fault, "a name of letters, digits and _ . -, or host: and a host");
     }
     const { breaker } = fields;
     const input = {
@@ -64,7 +64,7 @@ export const replaceGroup = service(
     const row = await putGroup(services.db, input, services.now());
     if (!row) {
       const fault = `is ${name}, for which there is no room`;
-      return invalidFields([{ field: "name", fault, expected: `at most ${MOST_GROUPS} groups with limits` }]);
+      return invalidField("name", fault, `at most ${MOST_GROUPS} groups with limits`);
     }
     services.memory.groupSettings.delete(name);
     changed("group.changed", { id: name, tenant: null });

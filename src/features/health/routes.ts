@@ -22,6 +22,7 @@ import {
 } from "../../store/stats.ts";
 import { isoTime, within } from "../../time.ts";
 import { publishStall } from "../notifications/publish.ts";
+import { documented, time } from "../parameters.ts";
 import { CONTENT_TYPE } from "../stats/exposition.ts";
 import { getMetrics } from "../stats/service.ts";
 
@@ -70,32 +71,30 @@ const databaseSchema = z.object({
     }),
 });
 
-const healthSchema = z
-  .object({
-    status: z
-      .enum(["ok", "stalled", "unreachable", "not_migrated"])
-      .describe(
-        "`stalled`: the sweep has not run for more than five minutes. `unreachable`: the database does not answer, so " +
-          "nothing else is known. `not_migrated`: a database has the tables of another version: its `migration` is not the " +
-          "deployment's own.",
-      ),
-    sweep: z
-      .object({ heartbeat_at: z.iso.datetime(), age_s: z.number() })
-      .nullable()
-      .describe("Null until the sweep has run for the first time."),
-    oldest_due: z
-      .object({ due_at: z.iso.datetime(), age_s: z.number() })
-      .nullable()
-      .describe(
-        "The retry that has been due for the longest time and has not been made; null when none is due.",
-      ),
-    migration: z.string().openapi({
-      description: "The latest migration that this version was written for.",
-      example: LATEST_MIGRATION,
-    }),
-    databases: z.array(databaseSchema),
-  })
-  .openapi("Health");
+const healthSchema = documented("Health", {
+  status: z
+    .enum(["ok", "stalled", "unreachable", "not_migrated"])
+    .describe(
+      "`stalled`: the sweep has not run for more than five minutes. `unreachable`: the database does not answer, so " +
+        "nothing else is known. `not_migrated`: a database has the tables of another version: its `migration` is not the " +
+        "deployment's own.",
+    ),
+  sweep: z
+    .object({ heartbeat_at: time, age_s: z.number() })
+    .nullable()
+    .describe("Null until the sweep has run for the first time."),
+  oldest_due: z
+    .object({ due_at: time, age_s: z.number() })
+    .nullable()
+    .describe(
+      "The retry that has been due for the longest time and has not been made; null when none is due.",
+    ),
+  migration: z.string().openapi({
+    description: "The latest migration that this version was written for.",
+    example: LATEST_MIGRATION,
+  }),
+  databases: z.array(databaseSchema),
+});
 
 const getHealth = createRoute({
   method: "get",

@@ -7,14 +7,8 @@ import type { Services } from "../../services.ts";
 import { type KeyCredentials, lookUpKey } from "./sql.ts";
 
 /** The principal of a stored key. Scopes that were edited into something else grant nothing. */
-export function principalOfCredentials({
-  id,
-  tenant,
-  scopes: stored,
-  destination,
-  expiresAt,
-  confirm,
-}: KeyCredentials): Principal {
+export function principalOfCredentials(key: KeyCredentials): Principal {
+  const { id, tenant, scopes: stored, destination, expiresAt, confirm } = key;
   const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
   return {
     key: id,

@@ -15,6 +15,7 @@
  * inventing keys displaces none.
  */
 import { isRemembered, REMEMBERED_MS } from "../../core/credentials.ts";
+import { BoundedMap } from "../../memory.ts";
 import type { Services } from "../../services.ts";
 import { within } from "../../time.ts";
 import { type KeyCredentials, keyChangesSince, keysAfter, lookUpKey } from "./sql.ts";
@@ -41,9 +42,9 @@ export type RememberedKey = {
 
 export class KeyCache {
   /** The key used last at the end. */
-  readonly #keys = new Map<string, RememberedKey>();
+  readonly #keys = new BoundedMap<RememberedKey>(MOST_KEYS);
   /** The revision at which there was no key of the id. */
-  readonly #unknown = new Map<string, number>();
+  readonly #unknown = new BoundedMap<number>(MOST_UNKNOWN);
   /** The remembered keys are as they were at this revision or later; undefined while nothing is remembered. */
   #revision: number | undefined;
   /** When the last look that succeeded was begun, epoch ms. */
@@ -58,8 +59,7 @@ export class KeyCache {
   async remembered(services: Services, id: string): Promise<RememberedKey | null | undefined> {
     await this.#refresh(services);
     const key = this.#keys.get(id);
-    if (key === undefined) return this.#unknown.has(id) ? null : undefined;
-    this.#keys.delete(id);
+    if (key === undefined) return this.#unknown.get(id) === undefined ? undefined : null;
     this.#keys.set(id, key);
     return key;
   }
@@ -73,11 +73,11 @@ export class KeyCache {
       this.#checkedAt = startedAt;
     }
     if (credentials === null) {
-      if (this.#isNew(revision)) keep(this.#unknown, id, revision, MOST_UNKNOWN);
+      if (this.#isNew(revision)) this.#unknown.set(id, revision);
       return null;
     }
     const key = { credentials, revision, lastUsedAt: credentials.lastUsedAt };
-    if (this.#isNew(revision)) keep(this.#keys, id, key, MOST_KEYS);
+    if (this.#isNew(revision)) this.#keys.set(id, key);
     this.#readPage(services);
     return key;
   }
@@ -140,8 +140,8 @@ export class KeyCache {
       this.#nextPage = page.length < PAGE ? undefined : page.at(-1)?.key.id;
       for (const { key: credentials, revision } of page) {
         const { id, revokedAt, lastUsedAt } = credentials;
-        if (revokedAt !== null || this.#keys.has(id) || !this.#isNew(revision)) continue;
-        keep(this.#keys, id, { credentials, revision, lastUsedAt }, MOST_KEYS);
+        if (revokedAt !== null || this.#keys.get(id) || !this.#isNew(revision)) continue;
+        this.#keys.set(id, { credentials, revision, lastUsedAt });
       }
     });
     const ended = () => {
@@ -150,12 +150,4 @@ export class KeyCache {
     // What could not be read now is looked up when it is used.
     services.background(reading.then(ended, ended));
   }
-}
-
-/** Sets an entry as the newest one; beyond `most` the oldest goes. */
-function keep<T>(entries: Map<string, T>, id: string, entry: T, most: number): void {
-  entries.delete(id);
-  entries.set(id, entry);
-  const [oldest] = entries.size > most ? entries.keys() : [];
-  if (oldest !== undefined) entries.delete(oldest);
 }

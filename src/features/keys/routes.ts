@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { answers, emptied, serve } from "../../http/routes.ts";
-import { idParam, limitParam, pageFrom, pageOf, strict, tenantName } from "../parameters.ts";
+import { limitParam, pageFrom, pageOf, strict, tenantName } from "../parameters.ts";
 import { createdKeySchema, keyCursor, keySchema, newKeySchema } from "./schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "./service.ts";
 
@@ -39,14 +39,12 @@ export function registerKeys(api: Api): void {
   serve(api, "get", "/v1/keys/{id}", getKey, {
     tags,
     summary: "Show an API key",
-    params: idParam,
     responses: answers(200, keySchema, "The key, without its secret.", 404),
   });
 
   serve(api, "delete", "/v1/keys/{id}", removeKey, {
     tags,
     summary: "Revoke an API key",
-    params: idParam,
     responses: emptied("The key is revoked: within a minute it is refused everywhere.", 404),
   });
 }

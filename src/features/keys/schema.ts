@@ -2,15 +2,11 @@
 import { z } from "@hono/zod-openapi";
 import { scopes } from "../../core/scopes.ts";
 import { idPatterns } from "../../ids.ts";
-import { cursorParam, strict, tenantName } from "../parameters.ts";
+import { cursorParam, documented, strict, tenantName, textField, time } from "../parameters.ts";
 
-const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
-const DESTINATION_EXPECTED = "expected the id of a destination of the kind poll";
 /** The expectation of an expiry. */
 export const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
-
-const time = z.iso.datetime();
 
 const scopeList = z
   .array(z.enum(scopes, { error: SCOPES_EXPECTED }), { error: SCOPES_EXPECTED })
@@ -24,9 +20,7 @@ const scopeList = z
   });
 
 export const newKeySchema = strict({
-  name: z
-    .string({ error: NAME_EXPECTED })
-    .max(100, { error: NAME_EXPECTED })
+  name: textField("a string of at most 100 characters", { max: 100 })
     .nullish()
     .openapi({ example: "checkout service", description: "A name for people to recognise it by." }),
   scopes: scopeList,
@@ -34,9 +28,7 @@ export const newKeySchema = strict({
     example: "default",
     description: "The only tenant that the key can access; all tenants when left out.",
   }),
-  destination_id: z
-    .string({ error: DESTINATION_EXPECTED })
-    .regex(idPatterns.destination, { error: DESTINATION_EXPECTED })
+  destination_id: textField("the id of a destination of the kind poll", { pattern: idPatterns.destination })
     .nullish()
     .describe(
       "The only destination that the key polls; it has the scope `poll` alone, and is bound to the destination's tenant.",
@@ -59,29 +51,27 @@ export const newKeySchema = strict({
 /** A new key as a visitor of the portal asks for it. */
 export const newPollKey = newKeySchema.pick({ name: true });
 
-export const keySchema = z
-  .object({
-    id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
-    name: z.string().nullable().openapi({ example: "checkout service" }),
-    tenant: z.string().nullable().openapi({ example: "default" }),
-    scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
-    destination_id: z
-      .string()
-      .nullable()
-      .openapi({ description: "The only destination that it polls.", example: "dst_3k9w5n2c8h6p0d4z7x1b" }),
-    confirm: z.enum(["dashboard"]).nullable().openapi({
-      description: "Where a person approves what an agent changes with the key; null: nowhere.",
-      example: "dashboard",
-    }),
-    made_in: z.enum(["portal"]).nullable().openapi({
-      description: "`portal`: visitors of the tenant's portal made it, and manage it there.",
-      example: null,
-    }),
-    created_at: time,
-    expires_at: time.nullable(),
-    last_used_at: time.nullable().describe("Accurate to the hour."),
-  })
-  .openapi("ApiKey");
+export const keySchema = documented("ApiKey", {
+  id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
+  name: z.string().nullable().openapi({ example: "checkout service" }),
+  tenant: z.string().nullable().openapi({ example: "default" }),
+  scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
+  destination_id: z
+    .string()
+    .nullable()
+    .openapi({ description: "The only destination that it polls.", example: "dst_3k9w5n2c8h6p0d4z7x1b" }),
+  confirm: z.enum(["dashboard"]).nullable().openapi({
+    description: "Where a person approves what an agent changes with the key; null: nowhere.",
+    example: "dashboard",
+  }),
+  made_in: z.enum(["portal"]).nullable().openapi({
+    description: "`portal`: visitors of the tenant's portal made it, and manage it there.",
+    example: null,
+  }),
+  created_at: time,
+  expires_at: time.nullable(),
+  last_used_at: time.nullable().describe("Accurate to the hour."),
+});
 
 export const createdKeySchema = keySchema
   .extend({
@@ -92,7 +82,6 @@ export const createdKeySchema = keySchema
   })
   .openapi("CreatedApiKey");
 
-/** The cursor of a list of keys. */
 export const keyCursor = cursorParam(z.string().regex(idPatterns.key));
 
 export type NewKey = z.infer<typeof newKeySchema>;

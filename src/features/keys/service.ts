@@ -5,14 +5,23 @@
  */
 import { changesBetween } from "../../core/audit.ts";
 import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
-import { conflict, type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
+import {
+  conflict,
+  errorAt,
+  type FieldError,
+  invalidField,
+  invalidFields,
+  missing,
+  ok,
+  type Result,
+} from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
-import { type Call, service } from "../service.ts";
+import { type Call, service, tenantService } from "../service.ts";
 import { newKey } from "./credentials.ts";
 import { FUTURE_TIME, type KeyView, type NewKey, type NewPollKey } from "./schema.ts";
 import { type ApiKeyInsert, findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
@@ -74,22 +83,17 @@ async function inboxFor(
   if (id === undefined || id === null) return ok(undefined);
   const field = "destination_id";
   if (wanted.some((scope) => scope !== "poll"))
-    return invalidFields([{ field, fault: "is given with other scopes", expected: "the scope poll alone" }]);
+    return invalidField(field, "is given with other scopes", "the scope poll alone");
   const row = await findDestination(db, id, principal.tenant ?? tenant);
   if (row && isPolled(row)) return ok(row);
   const fault = row ? "is of another kind" : "is not known";
-  return invalidFields([{ field, fault, expected: "a destination of the kind poll" }]);
+  return invalidField(field, fault, "a destination of the kind poll");
 }
 
-type Page = Parameters<typeof listKeys>[1];
-
 /** Keys by id, without revoked ones: at most `limit`. */
-export const getKeys = service(permission, async ({ services, principal }, page: Page) => {
-  const refusal = refuseTenant(principal, page.tenant);
-  if (refusal) return refusal;
-  const { tenant = page.tenant } = principal;
-  return ok((await listKeys(services.db, { ...page, tenant })).map(viewOf));
-});
+export const getKeys = tenantService(permission, async ({ services }, page: Parameters<typeof listKeys>[1]) =>
+  ok((await listKeys(services.db, page)).map(viewOf)),
+);
 
 export const getKey = service(permission, async ({ services, principal }, id: string) => {
   const row = await findKey(services.db, id, principal.tenant);
@@ -175,9 +179,7 @@ function viewOf(row: StoredApiKey): KeyView {
 function expiryErrors(expiresAt: number | null, latest: number | undefined, now: number): FieldError[] {
   if (expiresAt === null) return [];
   const at = isoTime(expiresAt);
-  const field = "expires_at";
-  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: FUTURE_TIME }];
+  if (expiresAt <= now) return errorAt("expires_at", `is ${at}, which has passed`, FUTURE_TIME);
   if (latest === undefined || expiresAt <= latest) return [];
-  const fault = `is ${at}, after your own key expires`;
-  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
+  return errorAt("expires_at", `is ${at}, after your own key expires`, `${isoTime(latest)} at the latest`);
 }

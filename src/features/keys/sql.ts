@@ -24,10 +24,7 @@ export type KeyCredentials = Omit<StoredApiKey, "name" | "createdAt">;
 const LATEST = sql<number>`(SELECT coalesce(max(revision), 0) FROM key_changes)`;
 
 /** A key by its id, revoked or not, to authenticate a request; and the revision of all keys. */
-export async function lookUpKey(
-  db: D1Database,
-  id: string,
-): Promise<Readonly<{ key: KeyCredentials | null; revision: number }>> {
+export async function lookUpKey(db: D1Database, id: string) {
   const found = await drizzle(db)
     .select({ revision: LATEST, key: credentialColumns })
     .from(sql`(SELECT 1)`)
@@ -37,11 +34,7 @@ export async function lookUpKey(
 }
 
 /** Keys in order of id, the revoked ones among them, each with the revision of all keys. */
-export async function keysAfter(
-  db: D1Database,
-  after: string,
-  limit: number,
-): Promise<readonly Readonly<{ key: KeyCredentials; revision: number }>[]> {
+export async function keysAfter(db: D1Database, after: string, limit: number) {
   return drizzle(db)
     .select({ revision: LATEST, key: credentialColumns })
     .from(apiKeys)
@@ -51,11 +44,7 @@ export async function keysAfter(
 }
 
 /** The changes of keys after a revision, by any hand, up to `limit` of them; and the revision of all keys. */
-export async function keyChangesSince(
-  db: D1Database,
-  revision: number,
-  limit: number,
-): Promise<Readonly<{ latest: number; changes: readonly Readonly<{ id: string; revision: number }>[] }>> {
+export async function keyChangesSince(db: D1Database, revision: number, limit: number) {
   const { results } = await db
     .prepare(KEY_CHANGES)
     .bind(revision, limit)
@@ -74,16 +63,15 @@ export async function findKey(db: D1Database, id: string, tenant: Tenant): Promi
   return drizzle(db).select().from(apiKeys).where(unrevoked(id, tenant)).get();
 }
 
+type KeyPage = Readonly<{
+  tenant: Tenant;
+  destination?: string | undefined;
+  after: string | undefined;
+  limit: number;
+}>;
+
 /** In order of id, without the revoked ones. */
-export async function listKeys(
-  db: D1Database,
-  {
-    tenant,
-    destination,
-    after,
-    limit,
-  }: { tenant: Tenant; destination?: string | undefined; after: string | undefined; limit: number },
-): Promise<StoredApiKey[]> {
+export async function listKeys(db: D1Database, { tenant, destination, after, limit }: KeyPage) {
   return drizzle(db)
     .select()
     .from(apiKeys)
@@ -119,12 +107,7 @@ export async function revokeKey(
 }
 
 /** Records a use of the keys, of each unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */
-export async function writeKeyUses(
-  db: D1Database,
-  ids: readonly string[],
-  now: number,
-  unlessSince: number,
-): Promise<void> {
+export async function writeKeyUses(db: D1Database, ids: readonly string[], now: number, unlessSince: number) {
   const isOld = or(isNull(apiKeys.lastUsedAt), lte(apiKeys.lastUsedAt, unlessSince));
   await drizzle(db)
     .update(apiKeys)

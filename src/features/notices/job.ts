@@ -10,7 +10,7 @@ import { type EndpointNow, noticePauseMs, noticeStep } from "../../core/notices.
 import { HOUR_MS, MINUTE_MS } from "../../core/rollups.ts";
 import { atGate } from "../../gate/client.ts";
 import { queuedJob } from "../../jobs/runner.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { DestinationResult, Services } from "../../services.ts";
 import { type Destination, gateSettingsOf, statusOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
@@ -126,9 +126,7 @@ async function noted(
   dueAt: number,
   report: () => Promise<number | undefined>,
 ): Promise<void> {
-  try {
+  await orLogged(services, { what: "trouble_not_noted", destination: id }, async () => {
     if ((await report()) === dueAt) await noticing.enqueue(services, id, dueAt);
-  } catch (error) {
-    services.log({ what: "trouble_not_noted", destination: id, error: faultOf(error) });
-  }
+  });
 }

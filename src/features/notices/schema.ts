@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { type NoticeChannel, noticeEvents, noticeKinds } from "../../core/notices.ts";
 import { portalLanguages } from "../../core/portal-access.ts";
 import { isoTime } from "../../time.ts";
-import { strict, wholeNumberFrom } from "../parameters.ts";
+import { documented, strict, wholeNumberFrom } from "../parameters.ts";
 import type { NoticeRow } from "./sql.ts";
 
 const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;
@@ -47,26 +47,24 @@ export const newNoticeChannel = strict({
 
 export type NewNoticeChannel = z.infer<typeof newNoticeChannel>;
 
-export const noticeChannel = z
-  .object({
-    kind,
-    target: z.string().openapi({
-      description: "The address, or the URL without path and query.",
-      example: "https://hooks.slack.com/…",
-    }),
-    on,
-    open_after_minutes: minutes,
-    language,
-    last_notice_at: z.iso
-      .datetime()
-      .nullable()
-      .describe("When the last notice was sent; null where there is no trouble now."),
-    fault: z.string().nullable().openapi({
-      description: "Why the channel did not take the last one, if so.",
-      example: "it answered 404",
-    }),
-  })
-  .openapi("NoticeChannel");
+export const noticeChannel = documented("NoticeChannel", {
+  kind,
+  target: z.string().openapi({
+    description: "The address, or the URL without path and query.",
+    example: "https://hooks.slack.com/…",
+  }),
+  on,
+  open_after_minutes: minutes,
+  language,
+  last_notice_at: z.iso
+    .datetime()
+    .nullable()
+    .describe("When the last notice was sent; null where there is no trouble now."),
+  fault: z.string().nullable().openapi({
+    description: "Why the channel did not take the last one, if so.",
+    example: "it answered 404",
+  }),
+});
 
 /** @param row what is remembered of its trouble, if there is any */
 export function noticeChannelView(channel: NoticeChannel, row?: NoticeRow): z.infer<typeof noticeChannel> {
@@ -75,12 +73,10 @@ export function noticeChannelView(channel: NoticeChannel, row?: NoticeRow): z.in
   return { kind, target, on, open_after_minutes, language, last_notice_at, fault: row?.fault ?? null };
 }
 
-export const noticeTest = z
-  .object({
-    delivered: z.boolean(),
-    fault: z
-      .string()
-      .nullable()
-      .openapi({ description: "Why the channel did not take it, if so.", example: "it answered 404" }),
-  })
-  .openapi("NoticeTest");
+export const noticeTest = documented("NoticeTest", {
+  delivered: z.boolean(),
+  fault: z
+    .string()
+    .nullable()
+    .openapi({ description: "Why the channel did not take it, if so.", example: "it answered 404" }),
+});

@@ -11,7 +11,7 @@ import { prepare } from "../../delivery/admission.ts";
 import { connections } from "../../delivery/connections.ts";
 import { bodyOfText, call, requestHeadersOf } from "../../delivery/http.ts";
 import { kindOf } from "../../delivery/kinds/sending.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { isoTime } from "../../time.ts";
@@ -59,13 +59,11 @@ async function toChannel(
   id: string,
   notice: Notice,
 ): Promise<NoticeSent> {
-  let target: string;
-  try {
-    target = await openNoticeTarget(services.vault, row.id, row.noticeTarget ?? "");
-  } catch (error) {
-    services.log({ what: "secret_unreadable", destination: row.id, error: faultOf(error) });
+  const target = await orLogged(services, { what: "secret_unreadable", destination: row.id }, () =>
+    openNoticeTarget(services.vault, row.id, row.noticeTarget ?? ""),
+  );
+  if (target === undefined)
     return refused("its target cannot be opened with the master keys of the deployment");
-  }
   return channel.kind === "mail"
     ? byMail(services, row, target, channel, id, notice)
     : byHttp(services, row, target, id, bodyOf(services, channel, notice));

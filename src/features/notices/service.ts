@@ -1,26 +1,31 @@
 /** Notice channels: shown, set, removed and tested, each for one destination of the caller's tenant. */
 import { changesBetween } from "../../core/audit.ts";
 import type { NoticeChannel } from "../../core/notices.ts";
-import { conflict, type FieldError, invalidFields, missing, ok, unavailable } from "../../core/result.ts";
-import { atGate } from "../../gate/client.ts";
+import {
+  conflict,
+  errorAt,
+  errorIf,
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+} from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { changeDestination, type DestinationChange } from "../../store/destinations.ts";
-import { GATE_UNREACHABLE, tooSoon, visibleDestination } from "../destinations/service.ts";
+import { destinationService, refuseTest } from "../destinations/one.ts";
 import { addressErrors, urlErrors } from "../destinations/validate.ts";
-import { type Call, service } from "../service.ts";
+import type { Call } from "../service.ts";
 import { noticeChannelOf, noticeKindsOf, sealNoticeTarget, shownNoticeTarget } from "./channel.ts";
 import { type NewNoticeChannel, noticeChannelView } from "./schema.ts";
 import { endpointLink, sendNotice } from "./send.ts";
 import { findNotice } from "./sql.ts";
 
 /** The channel, with its last notice while there is trouble. */
-export const getNoticeChannel = service(
+export const getNoticeChannel = destinationService(
   { scope: "read", action: "read" },
-  async ({ services, principal }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const channel = noticeChannelOf(found.value);
+  async ({ services }, destination, id) => {
+    const channel = noticeChannelOf(destination);
     if (channel === undefined) return missing("notice channel of", id);
     return ok(noticeChannelView(channel, await findNotice(services.db, id)));
   },
@@ -36,14 +41,12 @@ type Setting = Readonly<{
 }>;
 
 /** Sets the channel in place of another. Without a target, one of the same kind keeps its target. */
-export const setNoticeChannel = service(
+export const setNoticeChannel = destinationService(
   changes,
-  async (call, { id, channel: given, requestUrl }: Setting) => {
-    const { services, principal } = call;
+  async (call, destination, { id, channel: given, requestUrl }: Setting) => {
+    const { services } = call;
     const { kind, on, open_after_minutes, language } = given;
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const stored = noticeChannelOf(found.value);
+    const stored = noticeChannelOf(destination);
     const keptTarget = stored?.kind === kind ? stored.target : undefined;
     const errors = [...channelErrors(services, given, keptTarget), ...urlErrors(services, given, requestUrl)];
     if (errors.length > 0) return invalidFields(errors);
@@ -53,17 +56,14 @@ export const setNoticeChannel = service(
     const target = own === undefined ? (keptTarget ?? "") : shownNoticeTarget(own);
     const channel: NoticeChannel = { kind, target, on, open_after_minutes, language };
     const sealed = own === undefined ? undefined : await sealNoticeTarget(services.vault, id, own);
-    const set = await changeChannel(call, found.value, { noticeChannel: channel, noticeTarget: sealed });
+    const set = await changeChannel(call, destination, { noticeChannel: channel, noticeTarget: sealed });
     return set.kind === "ok" ? ok(noticeChannelView(channel)) : set;
   },
 );
 
-export const removeNoticeChannel = service(changes, async (call, id: string) => {
-  const { services, principal } = call;
-  const found = await visibleDestination(services, principal, id);
-  if (found.kind !== "ok") return found;
-  if (found.value.noticeChannel === null) return ok(undefined);
-  return changeChannel(call, found.value, { noticeChannel: null, noticeTarget: null });
+export const removeNoticeChannel = destinationService(changes, async (call, destination) => {
+  if (destination.noticeChannel === null) return ok(undefined);
+  return changeChannel(call, destination, { noticeChannel: null, noticeTarget: null });
 });
 
 /** A change depends on what was read: the target that it keeps may have been replaced meanwhile. */
@@ -80,26 +80,16 @@ async function changeChannel({ services, changed }: Call, stored: Destination, c
 }
 
 /** Sends a test notice at once. The same limit as for test events holds; a test mail goes once an hour. */
-export const testNoticeChannel = service(
+export const testNoticeChannel = destinationService(
   { scope: "admin", action: "send_test", role: "repair" },
-  async ({ services, principal }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
-    if (found.kind !== "ok") return found;
-    const channel = noticeChannelOf(found.value);
+  async ({ services }, endpoint, id) => {
+    const channel = noticeChannelOf(endpoint);
     if (channel === undefined) return missing("notice channel of", id);
-    const until = await atGate(services, id, "claimTest");
-    if (until === undefined) return unavailable(GATE_UNREACHABLE);
-    if (until !== null) return tooSoon(until - services.now());
-    const notice = {
-      events: ["test"] as const,
-      endpoint: found.value,
-      openedAt: null,
-      link: endpointLink(services, id),
-    };
-    const sent = await sendNotice(services, found.value, channel, {
-      id: `notice_test_${id.slice(4)}`,
-      notice,
-    });
+    const refused = await refuseTest(services, id);
+    if (refused) return refused;
+    const link = endpointLink(services, id);
+    const notice = { events: ["test"] as const, endpoint, openedAt: null, link };
+    const sent = await sendNotice(services, endpoint, channel, { id: `notice_test_${id.slice(4)}`, notice });
     return ok({ delivered: sent.kind === "sent", fault: sent.kind === "sent" ? null : sent.fault });
   },
 );
@@ -111,24 +101,13 @@ function channelErrors(
   keptTarget: string | undefined,
 ): FieldError[] {
   const kinds = noticeKindsOf(services);
-  if (!kinds.includes(kind)) {
-    const fault = `is ${kind}, and this deployment sends no mails`;
-    return [{ field: "kind", fault, expected: kinds.join(", ") }];
-  }
-  const [field, given, other] = kind === "mail" ? ["email", email, "url"] : ["url", url, "email"];
-  const foreign = kind === "mail" ? url : email;
+  if (!kinds.includes(kind))
+    return errorAt("kind", `is ${kind}, and this deployment sends no mails`, kinds.join(", "));
+  const [mine, other] = kind === "mail" ? (["email", "url"] as const) : (["url", "email"] as const);
+  const given = { email, url };
+  const expected = kind === "mail" ? "an email address" : "an https URL";
   return [
-    ...(foreign === undefined
-      ? []
-      : [{ field: other ?? "", fault: `is no field of the kind ${kind}`, expected: `only ${field}` }]),
-    ...(given === undefined && keptTarget === undefined
-      ? [
-          {
-            field: field ?? "",
-            fault: "is missing",
-            expected: kind === "mail" ? "an email address" : "an https URL",
-          },
-        ]
-      : []),
+    ...errorIf(given[other] !== undefined, other, `is no field of the kind ${kind}`, `only ${mine}`),
+    ...errorIf((given[mine] ?? keptTarget) === undefined, mine, "is missing", expected),
   ];
 }

@@ -48,21 +48,13 @@ const CLOSED = repeatable(`
 type TroubleReport = Readonly<{ openedAt?: number; deadAt?: number; dueAt: number }>;
 
 /** Stores a report; returns when the next step is due. Safe to repeat. */
-export async function reportTrouble(
-  db: D1Database,
-  id: string,
-  { openedAt, deadAt, dueAt }: TroubleReport,
-): Promise<number | undefined> {
+export async function reportTrouble(db: D1Database, id: string, { openedAt, deadAt, dueAt }: TroubleReport) {
   const bound = db.prepare(REPORT).bind(id, openedAt ?? null, deadAt ?? null, dueAt);
   return (await bound.first<{ at: number }>())?.at;
 }
 
 /** Its circuit has closed at that time, epoch ms; returns when the next step is due, if there is trouble to end. */
-export async function reportClosed(
-  db: D1Database,
-  id: string,
-  closedAt: number,
-): Promise<number | undefined> {
+export async function reportClosed(db: D1Database, id: string, closedAt: number) {
   return (await db.prepare(CLOSED).bind(id, closedAt).first<{ at: number }>())?.at;
 }
 
@@ -99,12 +91,7 @@ export function postponeNotice(
  * Claims the right to send a notice now: false when another has claimed it, or something was reported meanwhile. If this
  * invocation dies, the next step comes when the next notice is allowed.
  */
-export function claimNotice(
-  db: D1Database,
-  { id, revision }: Seen,
-  now: number,
-  nextStepAt: number,
-): Promise<boolean> {
+export function claimNotice(db: D1Database, { id, revision }: Seen, now: number, nextStepAt: number) {
   const sql = `
     UPDATE notices SET sent_at = ?3, next_step_at = ?4, revision = revision + 1
     WHERE destination_id = ?1 AND revision = ?2`;

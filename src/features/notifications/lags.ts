@@ -8,7 +8,7 @@
  */
 import type { LagChange } from "../../gate/inbox.ts";
 import { atInbox } from "../../gate/inbox-client.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { type ConsumerLag, lagsOf } from "../polling/lag.ts";
@@ -17,14 +17,12 @@ import { publish } from "./publish.ts";
 
 /** Checks the consumers of those destinations that are polled and active. A failure is logged: the next round checks again. */
 export async function checkLags(services: Services, destinations: readonly Destination[]): Promise<void> {
-  try {
+  await orLogged(services, { what: "lags_not_checked" }, async () => {
     const active = destinations.filter(({ status }) => status !== "paused");
     const steps = (await lagsOf(services, active)).flatMap((lag) => stepOf(services, lag) ?? []);
     for (const [id, own] of Map.groupBy(steps, ({ lag }) => lag.destination.id))
       await publishLags(services, id, own);
-  } catch (error) {
-    services.log({ what: "lags_not_checked", error: faultOf(error) });
-  }
+  });
 }
 
 /** A lag that begins or ends. `since` distinguishes it from the consumer's other lags. */

@@ -8,7 +8,7 @@ import { linkHostOf } from "../../config.ts";
 import { messageAbout } from "../../core/operational-message.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { disableReasons } from "../../core/reasons.ts";
-import { faultOf } from "../../log.ts";
+import { faultOf, orLogged } from "../../log.ts";
 import { newTokenId, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import type { StatusChange } from "../../store/status-changes.ts";
@@ -47,15 +47,13 @@ export async function mailContact(services: Services, change: StatusChange): Pro
     return;
   const { tenant, id: destination } = change;
   const fields = { type: "destination.paused", destination, tenant };
-  try {
+  await orLogged(services, { what: "mail_failed", ...fields }, async () => {
     const to = (await findTenantSettings(services.db, tenant))?.contactEmail;
     const about = { reader: `tenant ${tenant}`, about: destination, fields };
     if (!to) return;
     const link = await portalLink(services, tenant);
     await sendMail(services, { to, ...about, ...disabledMail(change, reason, link) });
-  } catch (error) {
-    services.log({ what: "mail_failed", ...fields, error: faultOf(error) });
-  }
+  });
 }
 
 /** The mailer and its addresses; undefined where no mails are configured. */

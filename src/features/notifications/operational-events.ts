@@ -80,10 +80,7 @@ export function lagEvent(
 ): OperationalEvent {
   const type = isEnd ? "consumer.caught_up" : "consumer.lagging";
   const figures = { consumer, lag_s: Math.floor(lagMs / 1000), fetched_at: isoTime(fetchedAt) };
-  return {
-    ...about(destination, type, at, figures),
-    key: `${type} ${destination.id} ${consumer} ${since}`,
-  };
+  return { ...about(destination, type, at, figures), key: `${type} ${destination.id} ${consumer} ${since}` };
 }
 
 /** The sweep has stalled. Once for each heartbeat that stays the last. */

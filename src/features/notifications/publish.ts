@@ -11,7 +11,7 @@ import { OPERATOR } from "../../core/principal.ts";
 import { atGate } from "../../gate/client.ts";
 import { acceptOperational } from "../../ingest/accept.ts";
 import { postedEvent } from "../../ingest/bundle.ts";
-import { faultOf } from "../../log.ts";
+import { faultOf, orLogged } from "../../log.ts";
 import type { News, Services } from "../../services.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { findUnpublished, forgetStatements, type StatusChange } from "../../store/status-changes.ts";
@@ -129,11 +129,7 @@ function statusEventOf(services: Services, change: StatusChange): OperationalEve
 }
 
 /** Publishes a change by hand: the destination has had its new status since `at`, epoch ms. */
-export async function publishStatusChangeOf(
-  services: Services,
-  destination: string,
-  at: number,
-): Promise<void> {
+export async function publishStatusChangeOf(services: Services, destination: string, at: number) {
   await publishStatusChanges(services, await findUnpublished(services, { ids: [destination], at }));
 }
 
@@ -151,11 +147,9 @@ export async function publishLeftovers(services: Services): Promise<void> {
  * failure is logged: the gate reports a due digest again with a later dead letter.
  */
 async function scheduleDigest(services: Services, destination: string): Promise<void> {
-  try {
-    await services.upkeep.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
-  } catch (error) {
-    services.log({ what: "dead_letter_digest_not_sent", destination, error: faultOf(error) });
-  }
+  await orLogged(services, { what: "dead_letter_digest_not_sent", destination }, () =>
+    services.upkeep.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 }),
+  );
 }
 
 /** Publishes the destination's dead-letter digest. Safe to repeat. */

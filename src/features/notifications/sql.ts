@@ -13,12 +13,7 @@ const CLAIM_MAIL = `
   ON CONFLICT (about) DO NOTHING`;
 
 /** Whether a mail about this may be sent to the reader now; if so, none about the same may be within the hour. */
-export async function claimMail(
-  db: D1Database,
-  reader: string,
-  about: string,
-  now: number,
-): Promise<boolean> {
+export async function claimMail(db: D1Database, reader: string, about: string, now: number) {
   const [, claimed] = await db.batch([
     db.prepare(FORGET_MAILS).bind(now - HOUR_MS),
     db.prepare(CLAIM_MAIL).bind(reader, now, MAILS_AN_HOUR, about),

@@ -22,7 +22,7 @@ import { type FleetRound, isOver, isWhole, newRound, nextFrom, roundAfter } from
 import { emptyCounters } from "../../core/metrics.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { MINUTE_MS } from "../../core/rollups.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import type { Destination } from "../../store/destination.ts";
@@ -72,11 +72,9 @@ export async function continueCheck(services: Services, begun: FleetRound): Prom
   // The figures of backlogs want queries of every database: with several, in an invocation that has made none.
   const isHere = isOver(round, services.now()) && (services.further ?? []).length < BESIDE_CRON;
   if (isHere) return finish(services, round);
-  try {
-    await services.upkeep.send({ alerts: round, until: round.beganAt });
-  } catch (error) {
-    services.log({ what: "thresholds_not_checked", error: faultOf(error) });
-  }
+  await orLogged(services, { what: "thresholds_not_checked" }, () =>
+    services.upkeep.send({ alerts: round, until: round.beganAt }),
+  );
 }
 
 /** Looks at as many destinations as one invocation may. */
@@ -108,10 +106,8 @@ async function finish(services: Services, round: FleetRound): Promise<void> {
     const line = { threshold, value, limit, destinations: destinations.join(" ") };
     services.log({ what: "threshold_crossed", ...line });
   }
-  await publish(
-    services,
-    crossed.map((crossing) => thresholdEvent(crossing, now)),
-  );
+  const events = crossed.map((crossing) => thresholdEvent(crossing, now));
+  await publish(services, events);
 }
 
 /**
@@ -170,11 +166,7 @@ function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">): WatchedDes
 }
 
 /** Counts the deliveries retrying for a day of the destinations with the largest backlogs. */
-async function withAges(
-  services: Services,
-  destinations: readonly WatchedDestination[],
-  now: number,
-): Promise<readonly WatchedDestination[]> {
+async function withAges(services: Services, destinations: readonly WatchedDestination[], now: number) {
   const most = Math.min(AGES_READ, Math.floor(AGE_QUERIES / allOf(services).length));
   const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, most);
   const ages = new Map(

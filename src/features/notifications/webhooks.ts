@@ -7,8 +7,7 @@ import { thresholds } from "../../core/alerts.ts";
 import type { OperationalType } from "../../core/operational-message.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import { deliveryId, eventId } from "../../ids.ts";
-
-const time = z.iso.datetime();
+import { time } from "../parameters.ts";
 
 const link = z.url().optional().openapi({
   example: "https://hooks.example.com/dashboard/destinations/dst_8m2x0f7q9a4r6t1v3w5y",
@@ -83,10 +82,7 @@ export const operationalEvents: Readonly<
       event_id: z.string().openapi({ example: eventId(4711) }),
     }),
   },
-  "consumer.lagging": {
-    summary: "A consumer of a polled destination lags behind",
-    data: consumerLag,
-  },
+  "consumer.lagging": { summary: "A consumer of a polled destination lags behind", data: consumerLag },
   "consumer.caught_up": {
     summary: "A consumer of a polled destination no longer lags behind",
     data: consumerLag,

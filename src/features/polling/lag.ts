@@ -8,6 +8,7 @@ import { atInbox } from "../../gate/inbox-client.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { oldestUnread } from "../../store/inbox.ts";
+import { mapAtOnce } from "../../time.ts";
 
 export type ConsumerLag = Readonly<{
   destination: Destination;
@@ -20,18 +21,12 @@ export type ConsumerLag = Readonly<{
 const AT_ONCE = 6;
 
 /** The consumers of those destinations that are polled and whose gates answer. */
-export async function lagsOf(
-  services: Services,
-  destinations: readonly Destination[],
-): Promise<readonly ConsumerLag[]> {
-  const found: Omit<ConsumerLag, "lagMs">[] = [];
-  const open = destinations.filter(isPolled).values();
-  const lane = async () => {
-    for (const destination of open)
-      for (const consumer of (await atInbox(services, destination.id, "inboxConsumers")) ?? [])
-        found.push({ destination, consumer });
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+export async function lagsOf(services: Services, destinations: readonly Destination[]) {
+  const each = await mapAtOnce(destinations.filter(isPolled), AT_ONCE, async (destination) => {
+    const consumers = await atInbox(services, destination.id, "inboxConsumers");
+    return (consumers ?? []).map((consumer) => ({ destination, consumer }));
+  });
+  const found = each.flat();
   const places = found.map(({ destination, consumer: { position } }) => ({
     destination: destination.id,
     position,

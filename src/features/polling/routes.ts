@@ -1,15 +1,14 @@
 /** The routes of polled destinations. */
 import type { Api } from "../../http/context.ts";
 import { answers, emptied, serve } from "../../http/routes.ts";
-import { idParam } from "../parameters.ts";
 import { commitInput, consumerList, pollPage, pollQuery, seekInput } from "./schema.ts";
 import { commitPoll, getConsumers, pollDestination, seekPoll } from "./service.ts";
 
-const common = { tags: ["Polling"], params: idParam };
+const tags = ["Polling"];
 
 export function registerPolling(api: Api): void {
   serve(api, "get", "/v1/destinations/{id}/poll", pollDestination, {
-    ...common,
+    tags,
     summary: "Fetch the next events",
     description:
       "For destinations of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
@@ -19,7 +18,7 @@ export function registerPolling(api: Api): void {
   });
 
   serve(api, "post", "/v1/destinations/{id}/poll/commit", commitPoll, {
-    ...common,
+    tags,
     summary: "Acknowledge a page",
     description: "Also after its time, and in any order. A repeat changes nothing.",
     body: commitInput,
@@ -27,14 +26,14 @@ export function registerPolling(api: Api): void {
   });
 
   serve(api, "get", "/v1/destinations/{id}/poll/consumers", getConsumers, {
-    ...common,
+    tags,
     summary: "List consumers",
     description: "The consumers of a polled destination, by name, and how far each is behind.",
     responses: answers(200, consumerList, "The consumers.", 404, 409),
   });
 
   serve(api, "post", "/v1/destinations/{id}/poll/seek", seekPoll, {
-    ...common,
+    tags,
     summary: "Set a consumer's position",
     description: "Pages that are handed out, and events that were returned, count no longer.",
     body: seekInput,

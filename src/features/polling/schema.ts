@@ -2,14 +2,12 @@
 import { z } from "@hono/zod-openapi";
 import { CONSUMER, PAGE_EVENTS } from "../../core/inbox.ts";
 import { eventNumber } from "../../ids.ts";
-import { strict, timeParam, wholeNumberFrom } from "../parameters.ts";
+import { documented, strict, textField, time, timeParam, wholeNumberFrom } from "../parameters.ts";
 
-const CONSUMER_EXPECTED = "expected 1 to 64 letters, digits and _ -";
-
-const consumer = z
-  .string({ error: CONSUMER_EXPECTED })
-  .regex(CONSUMER, { error: CONSUMER_EXPECTED })
-  .openapi({ description: "Each consumer has a position of its own.", example: "billing" });
+const consumer = textField("1 to 64 letters, digits and _ -", { pattern: CONSUMER }).openapi({
+  description: "Each consumer has a position of its own.",
+  example: "billing",
+});
 
 /** A whole number in a query, and its default. */
 function wholeNumber(most: number, fallback: number, description: string, least = 1) {
@@ -58,7 +56,7 @@ const LIST_EXPECTED = `expected a list of 1 to ${PAGE_EVENTS}`;
 
 export const commitInput = strict({
   consumer: consumer.default("default"),
-  iterator: z.string({ error: "expected the iterator of a page" }).openapi({ example: "billing.42" }),
+  iterator: textField("the iterator of a page").openapi({ example: "billing.42" }),
   acknowledge: z
     .array(eventField, { error: LIST_EXPECTED })
     .min(1, { error: LIST_EXPECTED })
@@ -66,13 +64,9 @@ export const commitInput = strict({
     .optional()
     .describe("Only these events of the page; when left out, all that are not returned."),
   return: z
-    .array(
-      strict({
-        id: eventField,
-        retry_after_s: wholeNumberFrom(0, HALF_A_DAY_S).default(0),
-      }),
-      { error: LIST_EXPECTED },
-    )
+    .array(strict({ id: eventField, retry_after_s: wholeNumberFrom(0, HALF_A_DAY_S).default(0) }), {
+      error: LIST_EXPECTED,
+    })
     .max(PAGE_EVENTS, { error: LIST_EXPECTED })
     .optional()
     .describe("Events of the page that this consumer gets again, so many seconds later."),
@@ -87,56 +81,50 @@ export const seekInput = strict({
   }),
 }).openapi("PollSeek");
 
-const polledEvent = z
-  .object({
-    id: z.string(),
-    type: z.string(),
-    attempt: z.int().describe("From 1, as `webhook-attempt`."),
-    headers: z
-      .record(z.string(), z.string())
-      .describe("The headers that an https receiver would get, with lower-case names."),
-    body: z.string().optional().describe("To the byte as it is signed."),
-    body_base64: z.string().optional().describe("Of content that is not UTF-8, instead of `body`."),
-    fault: z
-      .string()
-      .optional()
-      .describe(
-        "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
-          "Return it to get it again once the conversion is mended.",
-      ),
-  })
-  .openapi("PolledEvent");
-
-export const pollPage = z
-  .object({
-    data: z.array(polledEvent),
-    iterator: z.string().openapi({ description: "Commits the page.", example: "billing.42" }),
-    done: z.boolean().describe("Whether there was nothing more."),
-  })
-  .openapi("PollPage");
-
-export const consumerList = z
-  .object({
-    data: z.array(
-      z
-        .object({
-          name: z.string(),
-          lag: z.object({
-            events: z
-              .int()
-              .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
-            is_more: z.boolean().describe("Whether there are more than were counted."),
-            seconds: z.int().describe("For how long the oldest of them could be fetched."),
-          }),
-          pages: z.int().describe("Pages that are handed out."),
-          returned: z.int().describe("Returned events that are to come again."),
-          fetched_at: z.iso.datetime().nullable().describe("Accurate to the minute."),
-          committed_at: z.iso.datetime().nullable(),
-        })
-        .openapi("PollConsumer"),
+const polledEvent = documented("PolledEvent", {
+  id: z.string(),
+  type: z.string(),
+  attempt: z.int().describe("From 1, as `webhook-attempt`."),
+  headers: z
+    .record(z.string(), z.string())
+    .describe("The headers that an https receiver would get, with lower-case names."),
+  body: z.string().optional().describe("To the byte as it is signed."),
+  body_base64: z.string().optional().describe("Of content that is not UTF-8, instead of `body`."),
+  fault: z
+    .string()
+    .optional()
+    .describe(
+      "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
+        "Return it to get it again once the conversion is mended.",
     ),
-  })
-  .openapi("PollConsumers");
+});
+
+export const pollPage = documented("PollPage", {
+  data: z.array(polledEvent),
+  iterator: z.string().openapi({ description: "Commits the page.", example: "billing.42" }),
+  done: z.boolean().describe("Whether there was nothing more."),
+});
+
+export const consumerList = documented("PollConsumers", {
+  data: z.array(
+    z
+      .object({
+        name: z.string(),
+        lag: z.object({
+          events: z
+            .int()
+            .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
+          is_more: z.boolean().describe("Whether there are more than were counted."),
+          seconds: z.int().describe("For how long the oldest of them could be fetched."),
+        }),
+        pages: z.int().describe("Pages that are handed out."),
+        returned: z.int().describe("Returned events that are to come again."),
+        fetched_at: time.nullable().describe("Accurate to the minute."),
+        committed_at: time.nullable(),
+      })
+      .openapi("PollConsumer"),
+  ),
+});
 
 export type ConsumerList = z.infer<typeof consumerList>;
 export type PollQuery = z.infer<typeof pollQuery>;

@@ -15,7 +15,15 @@ import {
   positionText,
 } from "../../core/inbox.ts";
 import type { Principal } from "../../core/principal.ts";
-import { conflict, invalidFields, missing, ok, type Refused, unavailable } from "../../core/result.ts";
+import {
+  conflict,
+  invalidField,
+  invalidFields,
+  missing,
+  ok,
+  type Refused,
+  unavailable,
+} from "../../core/result.ts";
 import { faultText } from "../../core/transform/result.ts";
 import { prepare } from "../../delivery/admission.ts";
 import { connections } from "../../delivery/connections.ts";
@@ -98,11 +106,12 @@ export const pollInLoop = service(
     const found = await activeInbox(services, principal, id);
     if (found.kind !== "ok") return found;
     const iterator = given === undefined ? { consumer, page: 0 } : iteratorIn(given);
-    if (iterator?.consumer !== consumer) return unknownIterator(given ?? "", consumer);
+    const expected = ofConsumer(consumer);
+    if (iterator?.consumer !== consumer) return unknownIterator(given ?? "", expected);
     if (iterator.page > 0) {
       const committed = await atInbox(services, id, "commitPage", { ...iterator, returned: [] });
       if (committed === undefined) return unavailable(UNREACHABLE);
-      if (committed.kind === "unknown_page") return unknownIterator(given ?? "", consumer);
+      if (committed.kind === "unknown_page") return unknownIterator(given ?? "", expected);
     }
     const read = await nextPage(services, found.value, { consumer, limit, visibility_s: 60, isAlone: true });
     if (!("page" in read)) return read;
@@ -132,10 +141,7 @@ export const readFromPosition = service(
     const found = await activeInbox(services, principal, id);
     if (found.kind !== "ok") return found;
     const start = iterator === undefined ? INBOX_START : positionIn(iterator);
-    if (start === undefined) {
-      const fault = `is ${JSON.stringify(iterator?.slice(0, 100))}`;
-      return invalidFields([{ field: "iterator", fault, expected: "the iterator of a page" }]);
-    }
+    if (start === undefined) return unknownIterator(iterator ?? "", "the iterator of a page");
     const isSince = iterator === undefined && after !== undefined;
     const late = await atInbox(services, id, "lateInInbox", start.late, isSince ? after : 0, limit);
     if (late === undefined) return unavailable(UNREACHABLE);
@@ -154,8 +160,8 @@ export const commitPoll = service(
     const found = await polledDestination(services, principal, id);
     if (found.kind !== "ok") return found;
     const iterator = iteratorIn(input.iterator);
-    if (iterator === undefined || iterator.consumer !== consumer)
-      return unknownIterator(input.iterator, consumer);
+    const expected = ofConsumer(consumer);
+    if (iterator?.consumer !== consumer) return unknownIterator(input.iterator, expected);
     if (iterator.page === 0) return ok(undefined);
     const committed = await atInbox(services, id, "commitPage", {
       consumer,
@@ -164,7 +170,7 @@ export const commitPoll = service(
       returned: (input.return ?? []).map((one) => ({ event: one.id, afterMs: one.retry_after_s * 1000 })),
     });
     if (committed === undefined) return unavailable(UNREACHABLE);
-    if (committed.kind === "unknown_page") return unknownIterator(input.iterator, consumer);
+    if (committed.kind === "unknown_page") return unknownIterator(input.iterator, expected);
     if (committed.kind === "full") return tooMany(MANY_RETURNED);
     if (committed.kind === "committed") return ok(undefined);
     return invalidFields(
@@ -199,12 +205,10 @@ export const getConsumers = service(
     const consumers = await atInbox(services, id, "inboxConsumers");
     if (consumers === undefined) return unavailable(UNREACHABLE);
     const positions = consumers.map(({ position }) => position);
+    const places = positions.map((position) => ({ destination: id, position }));
     const [behind, oldest] = await Promise.all([
       countBehind(services, id, positions, COUNTED_PACKS),
-      oldestUnread(
-        services,
-        positions.map((position) => ({ destination: id, position })),
-      ),
+      oldestUnread(services, places),
     ]);
     const now = services.now();
     return ok<ConsumerList>({
@@ -312,11 +316,7 @@ async function nextPage(
  * The events of a page that was handed out before, without those that have been acknowledged or are gone. Undefined where
  * only later code can read some of them.
  */
-async function readAgain(
-  services: Services,
-  id: string,
-  page: InboxPage,
-): Promise<readonly LoadedDelivery[] | undefined> {
+async function readAgain(services: Services, id: string, page: InboxPage) {
   const { start, end, late, events, done } = page;
   const now = services.now();
   let deliveries: readonly LoadedDelivery[] | undefined;
@@ -398,7 +398,8 @@ function tooMany(detail: string): Refused<"too_many"> {
   return { kind: "too_many", detail, retryAfterS: BUSY_S };
 }
 
-function unknownIterator(iterator: string, consumer: string) {
-  const fault = `is ${JSON.stringify(iterator.slice(0, 100))}`;
-  return invalidFields([{ field: "iterator", fault, expected: `one of a page of the consumer ${consumer}` }]);
+function unknownIterator(iterator: string, expected: string) {
+  return invalidField("iterator", `is ${JSON.stringify(iterator.slice(0, 100))}`, expected);
 }
+
+const ofConsumer = (consumer: string) => `one of a page of the consumer ${consumer}`;

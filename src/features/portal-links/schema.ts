@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { appearanceFields, rulesShape } from "../../core/portal-access.ts";
 import { isHttpsUrl } from "../../core/portal-branding.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
-import { strict, tenantName, trueOrFalse, wholeNumberFrom } from "../parameters.ts";
+import { documented, strict, tenantName, time, trueOrFalse, wholeNumberFrom } from "../parameters.ts";
 
 /** How long a link can be opened where it does not say. */
 export const HOUR_S = 3600;
@@ -31,14 +31,12 @@ export const newPortalLink = strict({
     .describe("A page of yours, https, that each page of the portal links back to."),
 }).openapi("NewPortalLink");
 
-export const portalLink = z
-  .object({
-    url: z.string(),
-    tenant: z.string(),
-    read_only: z.boolean(),
-    expires_at: z.iso.datetime().describe("Until when the link can be opened."),
-  })
-  .openapi("PortalLink");
+export const portalLink = documented("PortalLink", {
+  url: z.string(),
+  tenant: z.string(),
+  read_only: z.boolean(),
+  expires_at: time.describe("Until when the link can be opened."),
+});
 
 export type PortalLink = z.infer<typeof portalLink>;
 

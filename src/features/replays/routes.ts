@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { problemOf, problemSchema } from "../../http/problems.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { cursorParam, idParam, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
+import { cursorParam, documented, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { MOST_DESTINATIONS, newReplay, replaySchema, replayStates, replaysAtOnce } from "./schema.ts";
 import {
   cancelReplay,
@@ -18,21 +18,19 @@ import {
 
 const tags = ["Replays"];
 
-const startedReplays = z
-  .object({
-    data: z
-      .array(
-        z.object({
-          destination_id: z.string(),
-          replay: replaySchema.optional(),
-          problem: problemSchema
-            .optional()
-            .describe("Why it is not replayed, as the answer about it alone would say."),
-        }),
-      )
-      .describe("For each destination, in the order given, either `replay` or `problem`."),
-  })
-  .openapi("StartedReplays");
+const startedReplays = documented("StartedReplays", {
+  data: z
+    .array(
+      z.object({
+        destination_id: z.string(),
+        replay: replaySchema.optional(),
+        problem: problemSchema
+          .optional()
+          .describe("Why it is not replayed, as the answer about it alone would say."),
+      }),
+    )
+    .describe("For each destination, in the order given, either `replay` or `problem`."),
+});
 
 export function registerReplays(api: Api): void {
   serve(api, "post", "/v1/replays", startReplay, {
@@ -84,16 +82,12 @@ export function registerReplays(api: Api): void {
   serve(api, "get", "/v1/replays/{id}", getReplay, {
     summary: "Show a replay",
     tags,
-    params: idParam,
     view: replayView,
     responses: answers(200, replaySchema, "The replay.", 404),
   });
-}
 
-export function registerReplayStatus(api: Api): void {
   const common = {
     tags,
-    params: idParam,
     view: replayView,
     responses: answers(200, replaySchema, "The replay.", 404, 409),
   };

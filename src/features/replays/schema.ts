@@ -2,22 +2,24 @@
 import { z } from "@hono/zod-openapi";
 import { replayReasons } from "../../core/reasons.ts";
 import {
+  documented,
   eventTag,
   eventTypePattern,
   nonEmptyList,
   strict,
+  textField,
+  time,
   timeParam,
   trueOrFalse,
   wholeNumberFrom,
 } from "../parameters.ts";
 
-const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
 const includes = ["dead", "delivered", "missing"] as const;
 
 export const replayStates = ["running", "paused", "completed", "cancelled"] as const;
 
 export const newReplay = strict({
-  destination_id: z.string({ error: "expected the id of a destination" }),
+  destination_id: textField("the id of a destination"),
   since: timeParam.openapi({
     description: "Only events that were accepted at this time or later; a time in the past.",
     example: "2026-11-20T09:00:00Z",
@@ -34,7 +36,7 @@ export const newReplay = strict({
     .default(100)
     .describe("The rate at first; it adapts between a tenth and ten times of this."),
   include: z
-    .enum(includes, { error: INCLUDE_EXPECTED })
+    .enum(includes, { error: 'expected "dead", "delivered" or "missing"' })
     .default("dead")
     .describe(
       "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +
@@ -65,47 +67,40 @@ export const replaysAtOnce = newReplay
   })
   .openapi("NewReplays");
 
-const time = z.iso.datetime();
-
-export const replaySchema = z
-  .object({
-    id: z.string(),
-    tenant: z.string(),
-    destination_id: z.string(),
-    include: z.enum(includes),
-    matching: z
-      .boolean()
-      .optional()
-      .describe("Of `missing` alone: whether the destination's settings apply."),
-    event_types: z.array(z.string()).nullable(),
-    tag: z.string().nullable(),
-    since: time,
-    until: time,
-    rate_per_minute: z.number(),
-    state: z.enum(replayStates),
-    reason: z
-      .enum(replayReasons)
-      .nullable()
-      .describe(
-        "Why it is slower (`doubtful`: too many attempts fail), requeues nothing now (`stuck`: the destination is " +
-          "blocked, or what was requeued still waits; `destination_paused`), or is paused or cancelled (`manual`, " +
-          "`destination_deleted`).",
-      ),
-    total: z
-      .int()
-      .nullable()
-      .describe(
-        "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
-      ),
-    requeued: z.int().describe("How many of them it has requeued, or planned."),
-    delivered: z.int().describe("How many of those have been delivered since."),
-    failed: z.int().describe("How many of those have ended otherwise since."),
-    current_rate_per_minute: z.number().describe("The rate now, adapted to how the deliveries do."),
-    created_at: time,
-    updated_at: time,
-    ended_at: time.nullable(),
-  })
-  .openapi("Replay");
+export const replaySchema = documented("Replay", {
+  id: z.string(),
+  tenant: z.string(),
+  destination_id: z.string(),
+  include: z.enum(includes),
+  matching: z.boolean().optional().describe("Of `missing` alone: whether the destination's settings apply."),
+  event_types: z.array(z.string()).nullable(),
+  tag: z.string().nullable(),
+  since: time,
+  until: time,
+  rate_per_minute: z.number(),
+  state: z.enum(replayStates),
+  reason: z
+    .enum(replayReasons)
+    .nullable()
+    .describe(
+      "Why it is slower (`doubtful`: too many attempts fail), requeues nothing now (`stuck`: the destination is " +
+        "blocked, or what was requeued still waits; `destination_paused`), or is paused or cancelled (`manual`, " +
+        "`destination_deleted`).",
+    ),
+  total: z
+    .int()
+    .nullable()
+    .describe(
+      "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
+    ),
+  requeued: z.int().describe("How many of them it has requeued, or planned."),
+  delivered: z.int().describe("How many of those have been delivered since."),
+  failed: z.int().describe("How many of those have ended otherwise since."),
+  current_rate_per_minute: z.number().describe("The rate now, adapted to how the deliveries do."),
+  created_at: time,
+  updated_at: time,
+  ended_at: time.nullable(),
+});
 
 export type ReplaysAtOnce = z.infer<typeof replaysAtOnce>;
 export type NewReplay = z.infer<typeof newReplay>;

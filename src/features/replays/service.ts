@@ -7,7 +7,9 @@ import type { Permission } from "../../core/principal.ts";
 import type { ReplayReason } from "../../core/reasons.ts";
 import {
   conflict,
+  errorIf,
   type FieldError,
+  invalidField,
   invalidFields,
   missing,
   ok,
@@ -36,7 +38,7 @@ import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import type { NewAuditEntry } from "../audit/sql.ts";
 import { rangeErrors } from "../parameters.ts";
-import { service } from "../service.ts";
+import { service, servicesAbout } from "../service.ts";
 import { replaying } from "./job.ts";
 import { expectedDurationMs } from "./pace.ts";
 import type { NewReplay, ReplaysAtOnce, ReplayView } from "./schema.ts";
@@ -51,7 +53,7 @@ export const startReplay = service(resending, async ({ services, principal, chan
   const destination = await findDestination(services.db, id, principal.tenant);
   if (destination === undefined) return missing("destination", id);
   const started = await start(services, destination, input);
-  if (started.kind === "too_many") return invalidFields([tooMany]);
+  if (started.kind === "too_many") return TOO_MANY;
   if (started.kind === "occupied") return occupied(services, id);
   const { replay } = started;
   services.log({ what: "replay_begun", replay: replay.id, destination: id, include: replay.include });
@@ -125,10 +127,11 @@ export const getReplays = service({ scope: "read" }, async ({ services, principa
   ok(await listReplays(services, { ...filter, tenant: principal.tenant })),
 );
 
-export const getReplay = service({ scope: "read" }, async ({ services, principal }, id: string) => {
-  const replay = await findReplay(services, id, principal.tenant);
-  return replay ? ok(replay) : missing("replay", id);
-});
+const replayService = servicesAbout("replay", ({ services, principal }, id) =>
+  findReplay(services, id, principal.tenant),
+);
+
+export const getReplay = replayService({ scope: "read" }, async (_, replay) => ok(replay));
 
 /** It requeues nothing until it is resumed. */
 export const pauseReplay = transitionService({ scope: "admin", role: "repair" }, "pause", "replay.paused");
@@ -142,10 +145,8 @@ function transitionService(
   name: "pause" | "resume" | "cancel",
   action: NewAuditEntry["action"],
 ) {
-  return service(permission, async ({ services, principal, changed }, id: string) => {
+  return replayService(permission, async ({ services, changed }, before) => {
     const transition = transitions[name];
-    const before = await findReplay(services, id, principal.tenant);
-    if (before === undefined) return missing("replay", id);
     const after = await changeState(services, before, transition);
     if (after.state !== transition.to) return conflict(`The replay has ended: it is ${after.state}`);
     if (after.state !== before.state) changed(action, after);
@@ -187,28 +188,22 @@ async function start(services: Services, destination: Destination, input: NewRep
 
 type Planned = Omit<NewReplay, "destination_id">;
 
-function planErrors(input: Planned, now: number): FieldError[] {
-  const { since, until } = input;
-  return [...rangeErrors(since, until), ...futureErrors(since, now), ...matchingErrors(input)];
-}
-
-/** The error of a `since` in the future: nothing has been accepted since then. */
-function futureErrors(since: number, now: number): FieldError[] {
-  if (since <= now) return [];
-  return [{ field: "since", fault: `is ${isoTime(since)}`, expected: "a time in the past" }];
-}
-
-function matchingErrors({ include, matching }: Planned): FieldError[] {
-  if (matching === undefined || include === "missing") return [];
+function planErrors({ since, until, include, matching }: Planned, now: number): FieldError[] {
+  const isUseless = matching !== undefined && include !== "missing";
   const fault = `is ${matching}, and include is "${include}"`;
-  return [{ field: "matching", fault, expected: 'include "missing" beside it, or nothing' }];
+  return [
+    ...rangeErrors(since, until),
+    // Nothing has been accepted since then.
+    ...errorIf(since > now, "since", `is ${isoTime(since)}`, "a time in the past"),
+    ...errorIf(isUseless, "matching", fault, 'include "missing" beside it, or nothing'),
+  ];
 }
 
-const tooMany: FieldError = {
-  field: "since",
-  fault: `begins a range with more than ${LARGEST} deliveries`,
-  expected: "a shorter range: replay it in parts",
-};
+const TOO_MANY = invalidField(
+  "since",
+  `begins a range with more than ${LARGEST} deliveries`,
+  "a shorter range: replay it in parts",
+);
 
 async function occupied({ db }: Services, destination: string) {
   const other = await replayUnderWay(db, destination);
@@ -243,11 +238,7 @@ const transitions = {
 } as const satisfies Record<string, Transition>;
 
 /** The replay after the transition; as it is when it has ended or is in that state already. */
-async function changeState(
-  services: Services,
-  replay: Replay,
-  { to, from, change }: Transition,
-): Promise<Replay> {
+async function changeState(services: Services, replay: Replay, { to, from, change }: Transition) {
   const now = services.now();
   const made = { ...change(replay, now), state: to };
   const after = await changeReplay(services.db, replay.id, from, made, now);

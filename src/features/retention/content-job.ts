@@ -23,6 +23,7 @@
 
 import { headersOf, indexesOf, isErased, type Plan, type StoredHeader } from "../../core/bundle.ts";
 import { DAY_MS } from "../../core/retention.ts";
+import { HOUR_MS, MINUTE_MS } from "../../core/rollups.ts";
 import type { UnreadableBundle } from "../../core/stored-bundle.ts";
 import { inEachDatabase, type MayContinue, periodicJob, type Turn, walkFrom } from "../../jobs/runner.ts";
 import { reportUnreadable } from "../../jobs/unreadable.ts";
@@ -51,8 +52,6 @@ import { removeArchived } from "../archive/job.ts";
 const PAGE = 200;
 /** Bundles of the list: each of them costs queries of its own. */
 const LATER_PAGE = 50;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 
 /** Expired content is hidden: nothing of it is needed any more. */
 const OVER: Extent = { cancels: false, tags: true, keys: "removed" };
@@ -132,10 +131,8 @@ class ContentStep {
 
   /** Goes on with the walks through the database, and with its list; returns whether there is more to look at. */
   async eraseIn(db: D1Database): Promise<boolean> {
-    const cursors = await readCursors(
-      db,
-      this.#rounds.map(({ cursor }) => cursor),
-    );
+    const names = this.#rounds.map(({ cursor }) => cursor);
+    const cursors = await readCursors(db, names);
     const walks = this.#rounds.flatMap((round) => {
       const from = cursors.get(round.cursor) ?? { at: 0, row: 0 };
       return round.isDue(from) ? [(may: MayContinue) => this.#walk(db, round, from, may)] : [];

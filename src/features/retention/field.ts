@@ -1,15 +1,11 @@
 /** The field `retention_days`: for how long events are kept where that is less than the deployment's time. */
 
-import { z } from "@hono/zod-openapi";
 import type { Config } from "../../config.ts";
-import type { FieldError } from "../../core/result.ts";
+import { errorIf, type FieldError } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
+import { wholeNumberOf } from "../parameters.ts";
 
-const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
-
-export const retentionDaysField = z
-  .int({ error: DAYS_EXPECTED })
-  .min(1, { error: DAYS_EXPECTED })
+export const retentionDaysField = wholeNumberOf("a whole number of days, at least 1, or null", 1)
   .nullable()
   .openapi({
     example: 7,
@@ -24,7 +20,6 @@ export function retentionErrors(
   { retentionMs }: Pick<Config, "retentionMs">,
 ): FieldError[] {
   const most = retentionMs / DAY_MS;
-  if (days === undefined || days === null || days <= most) return [];
   const expected = `at most ${most}, the RETENTION_DAYS of the deployment`;
-  return [{ field: "retention_days", fault: `is ${days}`, expected }];
+  return errorIf((days ?? 0) > most, "retention_days", `is ${days}`, expected);
 }

@@ -4,11 +4,13 @@ import { deliveryCursor, deliveryQuery, deliverySchema } from "../deliveries/sch
 import { eventPositions, listedEvent } from "../events/schema.ts";
 import {
   cursorParam,
+  documented,
   eventTag,
   eventTypePattern,
   limitParam,
   strict,
   tenantName,
+  time,
   timeParam,
 } from "../parameters.ts";
 
@@ -37,37 +39,35 @@ const foundDelivery = z.object({
   reason: deliverySchema.shape.reason,
 });
 
-export const searchResult = z
-  .object({
-    kind: z.enum(["event", "delivery", "destination", "replay", "key"]),
-    id: z.string(),
-    matched: z
-      .enum(MATCHES)
-      .describe(
-        "The match: the `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
-          "its tags or its tenant), its `content`, or `conditions` alone.",
-      ),
-    tenant: z.string().optional(),
-    at: z.iso.datetime().optional().describe("When the event was accepted, or the object was created."),
-    type: z.string().optional().describe("The type of the event, and of a delivery's event."),
-    state: z.string().optional().describe("The status of a destination, the state of a replay."),
-    name: z.string().optional().describe("The description of a destination, or its URL if it has none."),
-    destination_id: z.string().optional().describe("The destination of a replay."),
-    deliveries: z
-      .array(foundDelivery)
-      .optional()
-      .describe(
-        `The delivery itself, or the first ${MOST_DELIVERIES} of an event that was not found by its id: destination and state.`,
-      ),
-    delivery_count: z.int().optional().describe("How many deliveries an event has."),
-    event: listedEvent.optional(),
-    delivery: deliverySchema.optional(),
-    excerpt: z
-      .string()
-      .optional()
-      .describe("Present when a word was found in the content alone: the text around it."),
-  })
-  .openapi("SearchResult");
+export const searchResult = documented("SearchResult", {
+  kind: z.enum(["event", "delivery", "destination", "replay", "key"]),
+  id: z.string(),
+  matched: z
+    .enum(MATCHES)
+    .describe(
+      "The match: the `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
+        "its tags or its tenant), its `content`, or `conditions` alone.",
+    ),
+  tenant: z.string().optional(),
+  at: time.optional().describe("When the event was accepted, or the object was created."),
+  type: z.string().optional().describe("The type of the event, and of a delivery's event."),
+  state: z.string().optional().describe("The status of a destination, the state of a replay."),
+  name: z.string().optional().describe("The description of a destination, or its URL if it has none."),
+  destination_id: z.string().optional().describe("The destination of a replay."),
+  deliveries: z
+    .array(foundDelivery)
+    .optional()
+    .describe(
+      `The delivery itself, or the first ${MOST_DELIVERIES} of an event that was not found by its id: destination and state.`,
+    ),
+  delivery_count: z.int().optional().describe("How many deliveries an event has."),
+  event: listedEvent.optional(),
+  delivery: deliverySchema.optional(),
+  excerpt: z
+    .string()
+    .optional()
+    .describe("Present when a word was found in the content alone: the text around it."),
+});
 
 export type SearchResultJson = z.infer<typeof searchResult>;
 

@@ -8,7 +8,14 @@ import type { z } from "zod";
 import { checked } from "../../core/field-errors.ts";
 import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { deliveryReasons } from "../../core/reasons.ts";
-import { type FieldError, invalidFields, ok, type Refused, type Result } from "../../core/result.ts";
+import {
+  type FieldError,
+  invalidField,
+  invalidFields,
+  ok,
+  type Refused,
+  type Result,
+} from "../../core/result.ts";
 import { parseSearch, type SearchQuery } from "../../core/search-query.ts";
 import { eventId, eventNumber, idPatterns } from "../../ids.ts";
 import type { Services } from "../../services.ts";
@@ -96,10 +103,8 @@ async function eventsFound(
   const known = new Set(direct.map(({ id }) => id));
   const { next, lookedBackTo } = page;
   const others = found.filter(({ event }) => !known.has(eventId(event.id)));
-  const deliveries = await deliveriesShown(
-    services,
-    others.map(({ event }) => event.id),
-  );
+  const ids = others.map(({ event }) => event.id);
+  const deliveries = await deliveriesShown(services, ids);
   return {
     data: [...direct, ...others.map((one) => ({ ...eventResult(one), ...deliveries.get(one.event.id) }))],
     next_cursor: next ? encodeCursor({ events: placesIn(next) }) : null,
@@ -153,13 +158,10 @@ function refusalOf(
   const isOfDeliveries = isAboutDeliveries(query);
   if (isOfDeliveries && query.words.length > 0) {
     const fault = "has words beside a condition that only deliveries have";
-    const expected = "either: words are searched for in events";
-    return invalidFields([{ field: "q", fault, expected }]);
+    return invalidField("q", fault, "either: words are searched for in events");
   }
-  if (cursor !== undefined && isOfDeliveries !== (cursor.deliveries !== undefined)) {
-    const fault = "is that of another search";
-    return invalidFields([{ field: "cursor", fault, expected: "the next_cursor of a page of this one" }]);
-  }
+  if (cursor !== undefined && isOfDeliveries !== (cursor.deliveries !== undefined))
+    return invalidField("cursor", "is that of another search", "the next_cursor of a page of this one");
   return undefined;
 }
 
@@ -226,11 +228,7 @@ async function byOwnName(services: Services, tenant: string, name: string): Prom
   ];
 }
 
-async function eventWith(
-  services: Services,
-  number: number,
-  tenant: string | undefined,
-): Promise<FoundById | undefined> {
+async function eventWith(services: Services, number: number, tenant: string | undefined) {
   const event = await findEventAlone(services, number, tenant, overBy(services));
   return event && resultOf(eventView(event));
 }

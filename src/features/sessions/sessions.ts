@@ -4,6 +4,7 @@
  */
 
 import type { Principal } from "../../core/principal.ts";
+import { HOUR_MS } from "../../core/rollups.ts";
 import type { Scope } from "../../core/scopes.ts";
 import { isOverLinkLimit } from "../../rate-limits.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
@@ -15,7 +16,6 @@ type SessionUse = "session" | "portal_session";
 /** `confirming_agent`: its changes are approved in the portal. */
 export type AgentUse = "agent" | "confirming_agent";
 
-const HOUR_MS = 60 * 60_000;
 const SESSION_MS = 12 * HOUR_MS;
 /** The life of a session's cookie, in seconds. */
 export const SESSION_S = SESSION_MS / 1000;
@@ -26,11 +26,7 @@ type NewSession = Pick<OpenSession, "id" | "keyId" | "tenant" | "portal" | "keyE
   Readonly<{ scopes: readonly Scope[] }>;
 
 /** Opens a session and makes its token; undefined when its id has opened a session before. */
-export async function openSession(
-  services: Services,
-  use: SessionUse,
-  session: NewSession,
-): Promise<string | undefined> {
+export async function openSession(services: Services, use: SessionUse, session: NewSession) {
   const { db, config, now, background } = services;
   const createdAt = now();
   const { keyExpiresAt, ...stored } = session;
@@ -93,17 +89,12 @@ async function recordOf(
   await record(services, principal, [{ action, subject: session?.id ?? "", tenant, changes: null }]);
 }
 
+type SessionRights = Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal"> &
+  Partial<Pick<OpenSession, "keyConfirm">>;
+
 /** Who makes the requests of a session: its key, with the key's end, so that nothing that it makes outlives the key. */
-export function principalOf({
-  id,
-  keyId,
-  keyExpiresAt,
-  tenant,
-  scopes,
-  portal,
-  keyConfirm = null,
-}: Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal"> &
-  Partial<Pick<OpenSession, "keyConfirm">>): Principal {
+export function principalOf(session: SessionRights): Principal {
+  const { id, keyId, keyExpiresAt, tenant, scopes, portal, keyConfirm = null } = session;
   return {
     session: { at: portal === null ? "dashboard" : "portal", id },
     scopes: scopes as readonly Scope[],

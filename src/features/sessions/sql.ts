@@ -49,11 +49,7 @@ export async function endSession(db: D1Database, id: string, now: number): Promi
 }
 
 /** Replaces what a session of the portal says about its visit. */
-export async function replacePortalVisit(
-  db: D1Database,
-  id: string,
-  portal: Session["portal"],
-): Promise<void> {
+export async function replacePortalVisit(db: D1Database, id: string, portal: Session["portal"]) {
   await drizzle(db).update(sessions).set({ portal }).where(eq(sessions.id, id));
 }
 

@@ -127,19 +127,16 @@ export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] 
   ];
 }
 
-/** A figure of one thing: its name, its help, and its value; null: there is no sample of it. */
-type Figure<T> = readonly [name: string, help: string, value: (of: T) => number | null];
+/** Figures of one thing, by name: the help and the value of each; null: there is no sample of it. */
+type Figures<T> = Readonly<Record<string, readonly [help: string, value: (of: T) => number | null]>>;
 type Labelled<T> = readonly (readonly [labels: Labels, of: T])[];
 
 /** A family for each figure, with a sample of each thing. */
-function familiesFor<T>(make: typeof gauge, things: Labelled<T>, figures: readonly Figure<T>[]): Family[] {
-  return figures.map(([name, help, value]) =>
-    make(
-      name,
-      help,
-      things.map(([labels, of]) => ({ labels, value: value(of) })),
-    ),
-  );
+function familiesFor<T>(make: typeof gauge, things: Labelled<T>, figures: Figures<T>): Family[] {
+  return Object.entries(figures).map(([name, [help, value]]) => {
+    const samples = things.map(([labels, of]) => ({ labels, value: value(of) }));
+    return make(name, help, samples);
+  });
 }
 
 /** Only where there are consumers. */
@@ -149,41 +146,33 @@ function consumerFamilies({ consumers }: Health, now: number): Family[] {
     const { destination, consumer } = seen;
     return [{ destination: destination.id, consumer: consumer.name }, seen] as const;
   });
-  return familiesFor(gauge, labelled, [
-    [
-      "consumer_lag_seconds",
+  return familiesFor(gauge, labelled, {
+    consumer_lag_seconds: [
       "For how long the oldest event that a consumer of a polled destination has not committed could be fetched.",
       ({ lagMs }) => lagMs / 1000,
     ],
-    [
-      "consumer_lag_events",
+    consumer_lag_events: [
       `Events that the consumer has not committed, of the ${LAG_PACKS} newest bundles with one for its destination.`,
       ({ events }) => events,
     ],
-    [
-      "consumer_last_fetch_seconds",
+    consumer_last_fetch_seconds: [
       "Time since the consumer last fetched, accurate to the minute.",
       ({ consumer: { fetchedAt } }) => (fetchedAt === null ? null : Math.max(0, now - fetchedAt) / 1000),
     ],
-  ]);
+  });
 }
 
 /** Only where there are groups. */
 function groupFamilies({ groups }: Health): Family[] {
   if (groups.length === 0) return [];
   const labelled = groups.flatMap(({ name, state }) => (state ? [[{ group: name }, state] as const] : []));
-  return familiesFor(gauge, labelled, [
-    [
-      "group_circuit_state",
+  return familiesFor(gauge, labelled, {
+    group_circuit_state: [
       "Circuit of a group of destinations that share a receiver: 0 closed, 1 half-open, 2 open.",
       ({ circuit }) => CIRCUIT_VALUES[circuit],
     ],
-    [
-      "group_waiting_members",
-      "Destinations that wait for their turn in the group.",
-      ({ waiting }) => waiting,
-    ],
-  ]);
+    group_waiting_members: ["Destinations that wait for their turn in the group.", ({ waiting }) => waiting],
+  });
 }
 
 /** The figures that have thresholds, over all destinations: computed here, so that an alert needs no history of its own. */
@@ -196,29 +185,26 @@ function windowFamilies(fleet: Fleet): Family[] {
       { labels: { window, quantile: "0.95" }, value: seconds(of[p95]) },
     ]);
   return [
-    ...familiesFor(gauge, sums, [
-      [
-        "first_attempts",
+    ...familiesFor(gauge, sums, {
+      first_attempts: [
         "First attempts in the window, of the destinations that its figures are estimated from.",
         ({ attempts }) => attempts[0] ?? 0,
       ],
-    ]),
-    ...familiesFor(gauge, rates, [
-      ["retry_rate", "Share of first attempts that had to be retried.", (of) => of.retryRate],
-      ["dead_letter_rate", "Share of ended deliveries that ended dead.", (of) => of.deadRate],
-      [
-        "mean_attempts_to_success",
+    }),
+    ...familiesFor(gauge, rates, {
+      retry_rate: ["Share of first attempts that had to be retried.", (of) => of.retryRate],
+      dead_letter_rate: ["Share of ended deliveries that ended dead.", (of) => of.deadRate],
+      mean_attempts_to_success: [
         "Mean number of attempts of a delivered delivery.",
         (of) => of.meanAttemptsToSuccess,
       ],
-      [
-        "second_attempt_success_rate",
+      second_attempt_success_rate: [
         "Share of second attempts that delivered.",
         (of) => of.secondAttemptSuccess,
       ],
-      ["non_2xx_rate", "Share of attempts answered with another status than 2xx.", (of) => of.non2xxRate],
-      ["timeout_rate", "Share of attempts that timed out.", (of) => of.timeoutRate],
-    ]),
+      non_2xx_rate: ["Share of attempts answered with another status than 2xx.", (of) => of.non2xxRate],
+      timeout_rate: ["Share of attempts that timed out.", (of) => of.timeoutRate],
+    }),
     gauge(
       "latency_seconds",
       "Duration of attempts: median and 95th percentile.",
@@ -243,10 +229,10 @@ function destinationCounters({ seen }: Fleet): Family[] {
   return [
     counter("attempts_total", "Attempts by result.", each(byResult)),
     counter("attempts_by_number_total", "Attempts by attempt number.", each(byNumber)),
-    ...familiesFor(counter, reached, [
-      ["delivered_total", "Deliveries that ended delivered.", ({ ever }) => ever.delivered],
-      ["dead_total", "Deliveries that ended dead, with or without an attempt.", ({ ever }) => ever.dead],
-    ]),
+    ...familiesFor(counter, reached, {
+      delivered_total: ["Deliveries that ended delivered.", ({ ever }) => ever.delivered],
+      dead_total: ["Deliveries that ended dead, with or without an attempt.", ({ ever }) => ever.dead],
+    }),
     histogram("attempt_duration_seconds", "Duration of attempts.", each(latency)),
     histogram("queue_delay_seconds", "Delay from the time an attempt was due to its start.", each(delay)),
   ];
@@ -255,36 +241,32 @@ function destinationCounters({ seen }: Fleet): Family[] {
 function destinationGauges({ seen }: Fleet): Family[] {
   const all = seen.map((one) => [{ destination: one.row.id }, one] as const);
   return [
-    ...familiesFor(gauge, all, [
-      [
-        "waiting_deliveries",
+    ...familiesFor(gauge, all, {
+      waiting_deliveries: [
         `Deliveries waiting until the gate admits them, ${COUNTED} at most.`,
         ({ depth }) => depth.waiting,
       ],
-      ["dead_letters", `Dead deliveries that are kept, ${COUNTED} at most.`, ({ depth }) => depth.dead],
-      [
-        "retrying_deliveries",
+      dead_letters: [`Dead deliveries that are kept, ${COUNTED} at most.`, ({ depth }) => depth.dead],
+      retrying_deliveries: [
         `Deliveries with a retry due later, among the ${RETRIES_COUNTED} in all that are due first.`,
         ({ depth }) => depth.retrying,
       ],
-    ]),
-    ...familiesFor(gauge, reachedOf(seen), [
-      [
-        "storm_ratio",
+    }),
+    ...familiesFor(gauge, reachedOf(seen), {
+      storm_ratio: [
         "Retries for each first attempt, over 15 minutes.",
         ({ windows }) => ratesOf(windows["15m"]?.sum ?? emptyCounters(0)).retryRatio,
       ],
-      [
-        "storm",
+      storm: [
         "1 during a retry storm: a ratio above 5 with more than 100 retries.",
         ({ view }) => Number(view.traffic.storm),
       ],
-      ["circuit_state", "0 closed, 1 half-open, 2 open.", ({ view }) => CIRCUIT_VALUES[view.circuit]],
-      ["in_flight", "Connections under lease.", ({ view }) => view.inFlight],
-    ]),
-    ...familiesFor(gauge, all, [
-      ["paused", "1 while the destination is paused.", ({ row }) => Number(row.status === "paused")],
-    ]),
+      circuit_state: ["0 closed, 1 half-open, 2 open.", ({ view }) => CIRCUIT_VALUES[view.circuit]],
+      in_flight: ["Connections under lease.", ({ view }) => view.inFlight],
+    }),
+    ...familiesFor(gauge, all, {
+      paused: ["1 while the destination is paused.", ({ row }) => Number(row.status === "paused")],
+    }),
   ];
 }
 
@@ -351,23 +333,22 @@ function sweepFamilies({ system, retryingForADay }: Health, now: number): Family
 
 function queueFamilies({ backlogs }: Health, now: number): Family[] {
   const labelled = backlogs.map((backlog) => [{ queue: backlog.queue }, backlog] as const);
-  return familiesFor(gauge, labelled, [
-    ["queue_messages", "Messages in the queue, delayed retries included.", ({ messages }) => messages],
-    [
-      "queue_oldest_seconds",
+  return familiesFor(gauge, labelled, {
+    queue_messages: ["Messages in the queue, delayed retries included.", ({ messages }) => messages],
+    queue_oldest_seconds: [
       "Age of the oldest message in the queue.",
       ({ oldestAt }) => (oldestAt === null ? null : Math.max(0, now - oldestAt) / 1000),
     ],
-  ]);
+  });
 }
 
 function databaseFamilies({ system: { databases, unreadable } }: Health): Family[] {
   const labelled = databases.map((database) => [{ database: database.name }, database] as const);
   return [
-    ...familiesFor(gauge, labelled, [
-      ["database_bytes", "Size of the database.", ({ bytes }) => bytes],
-      ["database_headroom_bytes", "How much the database may still grow.", (one) => one.headroomBytes],
-    ]),
+    ...familiesFor(gauge, labelled, {
+      database_bytes: ["Size of the database.", ({ bytes }) => bytes],
+      database_headroom_bytes: ["How much the database may still grow.", (one) => one.headroomBytes],
+    }),
     gauge(
       "unreadable_bundles",
       `Bundles that jobs pass over because they cannot be read, ${UNREADABLE_COUNTED} at most.`,

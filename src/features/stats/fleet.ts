@@ -11,7 +11,7 @@ import type { FiguresQuery, GateFigures } from "../../core/gate-view.ts";
 import { type Counters, emptyCounters, sumOfCounters } from "../../core/metrics.ts";
 import { addedSeries, type Series, type StatsWindow } from "../../core/rollups.ts";
 import { atGate } from "../../gate/client.ts";
-import { faultOf } from "../../log.ts";
+import { orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Databases } from "../../store/databases.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
@@ -19,6 +19,7 @@ import { findDestination } from "../../store/destinations.ts";
 import { heldLines } from "../../store/lines.ts";
 import { type Backlog, backlogOf, retriesByDestination, type StatsScope } from "../../store/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../../store/watched-destinations.ts";
+import { mapAtOnce } from "../../time.ts";
 
 /** The most destinations that are shown, and again the most that rates are estimated from. */
 export const MOST_SHOWN = 100;
@@ -91,27 +92,21 @@ export async function readDestinations(
 }
 
 /** How many deliveries of each destination are not delivered, in their order. Read from D1 alone. */
-export async function depthsOf(
-  databases: Databases,
-  destinations: readonly Destination[],
-): Promise<readonly Pick<Seen, "row" | "depth">[]> {
+export async function depthsOf(databases: Databases, destinations: readonly Destination[]) {
   const ids = destinations.map(({ id }) => id);
   const [backlogs, retries] = await Promise.all([
     backlogOf(databases, ids, COUNTED),
     retriesByDestination(databases),
   ]);
   const ordered = destinations.filter(({ id, onDead }) => onDead === "hold" && backlogs.get(id)?.dead);
-  const held = await heldLines(
-    databases,
-    ordered.map(({ id }) => id),
-  );
+  const names = ordered.map(({ id }) => id);
+  const held = await heldLines(databases, names);
   return destinations.map((row) => {
     const backlog = backlogs.get(row.id) ?? { waiting: 0, dead: 0 };
     return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0, held: held.get(row.id) ?? 0 } };
   });
 }
 
-/** The sum of the destinations' counters of a window. */
 export function fleetSum({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Counters {
   const sums = sampled.flatMap(({ figures }) => figures?.windows[window]?.sum ?? []);
   const [first = emptyCounters(0), ...others] = sums;
@@ -130,19 +125,10 @@ async function shown(services: Services, { tenant, destination }: StatsScope): P
 }
 
 /** The gates' figures in the order of the destinations, a few queries at once. */
-export async function queryGates(
-  services: Services,
-  destinations: readonly Destination[],
-  query: FiguresQuery,
-): Promise<(GateFigures | undefined)[]> {
-  const figures: (GateFigures | undefined)[] = [];
-  const open = destinations.entries();
-  const lane = async () => {
-    for (const [i, row] of open)
-      figures[i] = await atGate(services, row.id, "figures", query, gateSettingsOf(row));
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return figures;
+export function queryGates(services: Services, destinations: readonly Destination[], query: FiguresQuery) {
+  return mapAtOnce(destinations, AT_ONCE, (row) =>
+    atGate(services, row.id, "figures", query, gateSettingsOf(row)),
+  );
 }
 
 const WATCHED_QUEUES = ["deliveries", "drains", "upkeep"] as const;
@@ -161,11 +147,8 @@ export function queueBacklogs(services: Services): Promise<QueueBacklog[]> {
 }
 
 async function queueBacklogOf(services: Services, queue: QueueBacklog["queue"]): Promise<QueueBacklog> {
-  try {
-    const { backlogCount, oldestMessageTimestamp } = await services[queue].metrics();
-    return { queue, messages: backlogCount, oldestAt: oldestMessageTimestamp?.getTime() || null };
-  } catch (error) {
-    services.log({ what: "queue_metrics_unavailable", error: faultOf(error) });
-    return { queue, messages: null, oldestAt: null };
-  }
+  const failed = { what: "queue_metrics_unavailable" };
+  const read = await orLogged(services, failed, () => services[queue].metrics());
+  const oldestAt = read?.oldestMessageTimestamp?.getTime() || null;
+  return { queue, messages: read?.backlogCount ?? null, oldestAt };
 }

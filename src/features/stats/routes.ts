@@ -3,10 +3,9 @@ import { z } from "@hono/zod-openapi";
 import { windows } from "../../core/rollups.ts";
 import type { Api } from "../../http/context.ts";
 import { answers, serve } from "../../http/routes.ts";
-import { strict, tenantName } from "../parameters.ts";
+import { documented, strict, tenantName, time } from "../parameters.ts";
 import { getStats } from "./service.ts";
 
-const time = z.iso.datetime();
 const rate = (description: string) =>
   z.number().nullable().describe(`${description} Null when there are none.`);
 const quantiles = z.object({ p50: z.number().nullable(), p95: z.number().nullable() });
@@ -39,52 +38,48 @@ const point = z.object({
   dead: z.int(),
 });
 
-const destinationStats = z
-  .object({
-    destination_id: z.string(),
-    ...rates,
-    circuit: z.enum(["closed", "half_open", "open"]),
-    storm: z.boolean(),
-  })
-  .openapi("DestinationStats");
+const destinationStats = documented("DestinationStats", {
+  destination_id: z.string(),
+  ...rates,
+  circuit: z.enum(["closed", "half_open", "open"]),
+  storm: z.boolean(),
+});
 
-const statsSchema = z
-  .object({
-    window: z.enum(windows),
-    ...rates,
-    retrying_for_a_day: z.int().describe("Deliveries that are still retried a day after their event."),
-    deduplicated: z
-      .int()
-      .nullable()
-      .describe(
-        "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
-      ),
-    keyed_requests: z
-      .int()
-      .nullable()
-      .describe(
-        "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
-          "Null for one tenant or destination.",
-      ),
-    results: z.record(z.string(), z.int()).describe("Attempts by result."),
-    attempt_distribution: z
-      .record(z.string(), z.int())
-      .describe("Attempts by number: first attempts, second attempts, …"),
-    series: z
-      .array(point)
-      .describe("By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete."),
-    destinations: z.array(destinationStats),
-    coverage: z
-      .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
-      .describe(
-        "`destinations` lists `queried` of the `total` destinations, and `waiting`, `retrying` and " +
-          "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
-          "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
-          "exact. `total` is an estimate where it is more than 10,000. `unreachable` is the number of gates that did not " +
-          "answer.",
-      ),
-  })
-  .openapi("Stats");
+const statsSchema = documented("Stats", {
+  window: z.enum(windows),
+  ...rates,
+  retrying_for_a_day: z.int().describe("Deliveries that are still retried a day after their event."),
+  deduplicated: z
+    .int()
+    .nullable()
+    .describe(
+      "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
+    ),
+  keyed_requests: z
+    .int()
+    .nullable()
+    .describe(
+      "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
+        "Null for one tenant or destination.",
+    ),
+  results: z.record(z.string(), z.int()).describe("Attempts by result."),
+  attempt_distribution: z
+    .record(z.string(), z.int())
+    .describe("Attempts by number: first attempts, second attempts, …"),
+  series: z
+    .array(point)
+    .describe("By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete."),
+  destinations: z.array(destinationStats),
+  coverage: z
+    .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+    .describe(
+      "`destinations` lists `queried` of the `total` destinations, and `waiting`, `retrying` and " +
+        "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
+        "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
+        "exact. `total` is an estimate where it is more than 10,000. `unreachable` is the number of gates that did not " +
+        "answer.",
+    ),
+});
 
 export function registerStats(api: Api): void {
   serve(api, "get", "/v1/stats", getStats, {

@@ -2,32 +2,22 @@
 
 import type { FiguresQuery } from "../../core/gate-view.ts";
 import { type Counters, ratesOf, totalOf } from "../../core/metrics.ts";
-import { refuseTenant } from "../../core/principal.ts";
 import { missing, ok } from "../../core/result.ts";
 import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import { readCounts, retryingForADay } from "../../store/stats.ts";
 import { isoTime } from "../../time.ts";
-import { service } from "../service.ts";
+import { service, tenantService } from "../service.ts";
 import { expose } from "./exposition.ts";
 import { ATTEMPT_NUMBERS, scrape } from "./families.ts";
 import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "./fleet.ts";
 
-type Scope = Readonly<{
-  window: StatsWindow;
-  /** Only this destination. */
-  destination: string | undefined;
-  /** Only this tenant. */
-  tenant: string | undefined;
-}>;
+type Scope = Readonly<{ window: StatsWindow; destination: string | undefined; tenant: string | undefined }>;
 
 /** The statistics of a destination, of a tenant, or of everything that the principal may see. */
-export const getStats = service(
+export const getStats = tenantService(
   { scope: "read" },
-  async ({ services, principal }, { window, destination, tenant: named }: Scope) => {
-    const refusal = refuseTenant(principal, named);
-    if (refusal) return refusal;
-    const { tenant = named } = principal;
+  async ({ services }, { window, destination, tenant }: Scope) => {
     const scope = { tenant, destination };
     const isEverything = tenant === undefined && destination === undefined;
     const [fleet, old, counts] = await Promise.all([
@@ -46,14 +36,9 @@ export const getStats = service(
 type FleetScope = Readonly<{ tenant: string | undefined; query: FiguresQuery }>;
 
 /** The figures of the destinations of a tenant, or of all: of a hundred at most, the active ones first. */
-export const getFleet = service(
+export const getFleet = tenantService(
   { scope: "read" },
-  async ({ services, principal }, { tenant: named, query }: FleetScope) => {
-    const refusal = refuseTenant(principal, named);
-    if (refusal) return refusal;
-    const { tenant = named } = principal;
-    return ok(await readFleet(services, { tenant }, query));
-  },
+  async ({ services }, { tenant, query }: FleetScope) => ok(await readFleet(services, { tenant }, query)),
 );
 
 /** The metrics of all tenants, in Prometheus's text format. */

@@ -44,7 +44,7 @@ export const pollEvents = service(
     const filter = isFiltered ? checked(eventFilter, conditions) : { data: null };
     if (!("data" in filter)) return invalidFields(filter.map(inArguments));
     const cursor = typeof given === "string" ? cursorIn(given) : undefined;
-    if (typeof given === "string" && cursor === undefined) return invalidFields([unknownCursor(given)]);
+    if (typeof given === "string" && cursor === undefined) return invalidFields(unknownCursor(given));
     const type = await findEventType(services.db, name);
     if (type === undefined || type.archivedAt !== null) return missing("event", name.slice(0, 100));
     const now = services.now();

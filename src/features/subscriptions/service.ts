@@ -17,6 +17,8 @@ import {
 import { notYourTenant, type Principal, tenantFor } from "../../core/principal.ts";
 import {
   conflict,
+  errorAt,
+  errorIf,
   type FieldError,
   invalidFields,
   missing,
@@ -100,7 +102,7 @@ export const subscribe = service(
     const cursor = typeof given === "string" ? cursorIn(given) : undefined;
     const errors = [
       ...secretErrors(params),
-      ...(typeof given === "string" && !cursor ? [unknownCursor(given)] : []),
+      ...(typeof given === "string" && !cursor ? unknownCursor(given) : []),
     ];
     if (errors.length > 0) return invalidFields(errors);
     const type = await findEventType(services.db, params.name);
@@ -276,15 +278,15 @@ async function renewed(call: Call, row: Destination, params: SubscribeParams): P
 }
 
 function secretErrors({ delivery: { secret } }: SubscribeParams): FieldError[] {
-  if (secretBytes(secret) && schemeOf(secret) === "hmac-sha256") return [];
+  const isUsable = secretBytes(secret) && schemeOf(secret) === "hmac-sha256";
   const expected = "whsec_ and the base64 of 24 to 64 random bytes";
-  return [{ field: "delivery.secret", fault: `is a string of ${secret.length} characters`, expected }];
+  return errorIf(!isUsable, "delivery.secret", `is a string of ${secret.length} characters`, expected);
 }
 
 /** The error of a cursor that is none. */
-export function unknownCursor(given: string): FieldError {
+export function unknownCursor(given: string): FieldError[] {
   const expected = "a cursor that this server has given, or null to begin now";
-  return { field: "cursor", fault: `is ${JSON.stringify(given.slice(0, 100))}`, expected };
+  return errorAt("cursor", `is ${JSON.stringify(given.slice(0, 100))}`, expected);
 }
 
 /** Errors of a destination's fields in the words of the client's parameters. */

@@ -8,8 +8,15 @@
 
 import { z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
-import { changesBetween } from "../../core/audit.ts";
-import { conflict, type FieldError, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
+import {
+  conflict,
+  errorIf,
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+  type Refused,
+} from "../../core/result.ts";
 import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
 import { openToken } from "../../delivery/kinds/token.ts";
 import { idPatterns } from "../../ids.ts";
@@ -31,11 +38,17 @@ import {
   newDestination,
   shownOfSecret,
 } from "../destinations/schema.ts";
-import { changeErrors, editDestination, operatorErrors, preparedRow } from "../destinations/service.ts";
+import {
+  changeErrors,
+  editDestination,
+  operatorErrors,
+  preparedRow,
+  recordEdit,
+} from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
 import { formerVersions } from "../event-types/versions.ts";
-import { strict } from "../parameters.ts";
+import { documented, strict, textField } from "../parameters.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {
@@ -137,7 +150,6 @@ export const MOST_IMPORT_BYTES = 2 * 1024 * 1024;
 /** Each takes a query or two, of which an invocation has 1,000. */
 const MOST_IMPORTED = 200;
 
-/** All destinations of the tenant. */
 async function destinationsOf(db: D1Database, tenant: string): Promise<Destination[]> {
   const found: Destination[] = [];
   for (;;) {
@@ -231,10 +243,8 @@ async function stepsOf(call: Caller, { tenant, document: { destinations }, reque
   }
   const most = capsOf(services.config).destinations;
   const count = own.length + steps.filter(({ kind }) => kind === "create").length;
-  if (count > most) {
-    const expected = `at most ${most} in a tenant`;
-    errors.push({ field: "destinations", fault: `make ${count} with those that there are`, expected });
-  }
+  const fault = `make ${count} with those that there are`;
+  errors.push(...errorIf(count > most, "destinations", fault, `at most ${most} in a tenant`));
   return { steps, errors };
 }
 
@@ -253,21 +263,11 @@ function identityErrors(
 ): Errors | undefined {
   const isTaken = ids.includes(id) || (stored && (stored.tenant !== tenant || stored.deletedAt !== null));
   const holder = uid ? uids.get(uid) : undefined;
-  const errors = [
-    ...(isTaken
-      ? [
-          {
-            field: "id",
-            fault: `is ${id}, which is taken`,
-            expected: "an id of the tenant, once, or a new one",
-          },
-        ]
-      : []),
-    ...(holder !== undefined && holder !== id
-      ? [{ field: "uid", fault: `is ${uid}, as that of ${holder}`, expected: "one that no other has" }]
-      : []),
-  ];
-  return errorsOrNone(errors);
+  const isHeld = holder !== undefined && holder !== id;
+  return errorsOrNone([
+    ...errorIf(Boolean(isTaken), "id", `is ${id}, which is taken`, "an id of the tenant, once, or a new one"),
+    ...errorIf(isHeld, "uid", `is ${uid}, as that of ${holder}`, "one that no other has"),
+  ]);
 }
 
 async function creationOf(
@@ -321,28 +321,21 @@ async function changeStored(call: Call, steps: readonly Step[]) {
     if (step.kind !== "change") continue;
     const done = await editDestination(call, step.id, undefined, step.input);
     if (done.kind !== "ok") return done;
-    const { stored, row } = done.value;
-    const [before, after] = [destinationView(stored), destinationView(row)];
-    call.changed("destination.changed", row, changesBetween(before, after));
+    recordEdit(call, done.value);
   }
   return undefined;
 }
-
-type Created = TenantImport["created"][number];
 
 /** Creates all that are to be created, or none. */
 async function createAll(
   { services, principal, changed }: Call,
   steps: readonly Step[],
-): Promise<Created[] | Refused<"conflict">> {
+): Promise<TenantImport["created"] | Refused<"conflict">> {
   const wanted = steps.filter((step) => step.kind === "create");
   const most = capsOf(services.config).destinations;
-  const created = await insertDestinations(
-    services.db,
-    wanted.map(({ row }) => row),
-    most,
-  );
-  const tenant = wanted[0]?.row.tenant;
+  const rows = wanted.map(({ row }) => row);
+  const created = await insertDestinations(services.db, rows, most);
+  const tenant = rows[0]?.tenant;
   if (created === undefined)
     return (
       (await refuseApplicationsName(services, principal, tenant)) ??
@@ -365,17 +358,15 @@ function within(where: string, error: FieldError): FieldError {
 
 const sealedFields = ["secret", "headers", "auth", "token"] as const;
 
-const ID_EXPECTED = "expected dst_ and 20 lower-case letters and digits";
 const OMITTED_EXPECTED = `expected a list of ${sealedFields.join(", ")}`;
 const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations; import the others with further requests`;
 
 const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
 
 const portableDestination = strict({
-  id: z
-    .string({ error: ID_EXPECTED })
-    .regex(idPatterns.destination, { error: ID_EXPECTED })
-    .describe("Kept: a destination of the tenant with this id is changed, else it is created."),
+  id: textField("dst_ and 20 lower-case letters and digits", { pattern: idPatterns.destination }).describe(
+    "Kept: a destination of the tenant with this id is changed, else it is created.",
+  ),
   ...portableFields,
   omitted: z
     .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
@@ -405,20 +396,18 @@ export const tenantDocument = strict({
     .max(MOST_IMPORTED, { error: COUNT_EXPECTED }),
 }).openapi("TenantConfig");
 
-export const importResult = z
-  .object({
-    created: z.array(
-      z.object({
-        id: z.string(),
-        secret: z.string().optional().describe("A new one; it is shown only here."),
-        public_key: z.string().optional(),
-        omitted: z.array(z.string()).optional().describe("The settings that it needs before it is resumed."),
-      }),
-    ),
-    changed: z.array(z.string()),
-    unchanged: z.array(z.string()),
-    dry_run: z.boolean(),
-  })
-  .openapi("TenantImport");
+export const importResult = documented("TenantImport", {
+  created: z.array(
+    z.object({
+      id: z.string(),
+      secret: z.string().optional().describe("A new one; it is shown only here."),
+      public_key: z.string().optional(),
+      omitted: z.array(z.string()).optional().describe("The settings that it needs before it is resumed."),
+    }),
+  ),
+  changed: z.array(z.string()),
+  unchanged: z.array(z.string()),
+  dry_run: z.boolean(),
+});
 
 export type TenantImport = z.infer<typeof importResult>;

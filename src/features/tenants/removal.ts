@@ -5,7 +5,7 @@
 
 import type { RawRow } from "../../store/columns.ts";
 import { applicationDeletion } from "../applications/sql.ts";
-import { type Erasure, type ErasureInsert, erasureBeginning, erasureOf } from "../erasures/sql.ts";
+import { type ErasureInsert, erasureBeginning, erasureOf } from "../erasures/sql.ts";
 
 const EMPTY_DESTINATIONS = `
   UPDATE destinations SET description = NULL, metadata = NULL, headers = NULL, sealed_headers = NULL, auth = NULL,
@@ -26,12 +26,7 @@ const CLEAR_SETTINGS = `
     portal = NULL, branding = NULL, deleted_at = excluded.deleted_at, updated_at = excluded.updated_at`;
 
 /** @param job the erasure that begins with it */
-export async function eraseTenantRows(
-  db: D1Database,
-  tenant: string,
-  job: ErasureInsert,
-  now: number,
-): Promise<Readonly<{ erasure: Erasure; destinations: readonly string[] }>> {
+export async function eraseTenantRows(db: D1Database, tenant: string, job: ErasureInsert, now: number) {
   const [begun, , deleted] = await db.batch<RawRow>([
     erasureBeginning(db, job, true),
     ...applicationDeletion(db, tenant, now),

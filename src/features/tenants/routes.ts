@@ -1,10 +1,9 @@
 /** The routes of tenants. */
-import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { answers, serve } from "../../http/routes.ts";
 import { erasureSchema } from "../erasures/schema.ts";
 import { erasureView } from "../erasures/service.ts";
-import { strict } from "../parameters.ts";
+import { flagParam, strict } from "../parameters.ts";
 import { exportTenant, importResult, importTenant, MOST_IMPORT_BYTES, tenantDocument } from "./config.ts";
 import { tenantChange, tenantParam, tenantSchema } from "./schema.ts";
 import { changeTenant, getTenant, removeTenant } from "./service.ts";
@@ -46,7 +45,6 @@ export function registerTenantDeletion(api: Api): void {
   });
 }
 
-const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
 const headers = { "cache-control": "no-store" };
 
 export function registerTenantConfig(api: Api): void {
@@ -57,7 +55,9 @@ export function registerTenantConfig(api: Api): void {
       "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
       "for them.",
     ...common,
-    query: strict({ secrets: flag.describe("With `true`, secrets are in the document, in plain text.") }),
+    query: strict({
+      secrets: flagParam.describe("With `true`, secrets are in the document, in plain text."),
+    }),
     input: ({ param: { tenant }, query: { secrets } }) => ({ tenant, withSecrets: secrets === "true" }),
     headers,
     responses: answers(200, tenantDocument, "The configuration.", 404, 422),
@@ -70,7 +70,7 @@ export function registerTenantConfig(api: Api): void {
       "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
       "repeated.",
     ...common,
-    query: strict({ dry_run: flag.describe("With `true`, nothing is changed.") }),
+    query: strict({ dry_run: flagParam.describe("With `true`, nothing is changed.") }),
     body: tenantDocument,
     maxBytes: MOST_IMPORT_BYTES,
     input: ({ param: { tenant }, query, json: document, url: requestUrl }) => ({

@@ -3,15 +3,13 @@ import { z } from "@hono/zod-openapi";
 import { tenantPortalShape } from "../../core/portal-access.ts";
 import { brandShape } from "../../core/portal-branding.ts";
 import { zodOf } from "../../core/zod-of.ts";
-import { strict, trueOrFalse } from "../parameters.ts";
+import { documented, strict, textField, time, trueOrFalse } from "../parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
-const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
-
-export const contactEmail = z
-  .string({ error: EMAIL_EXPECTED })
-  .max(254, { error: EMAIL_EXPECTED, abort: true })
-  .regex(/^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$/, { error: EMAIL_EXPECTED })
+export const contactEmail = textField(
+  "a mail address of at most 254 characters, such as ops@example.com, or null",
+  { max: 254, pattern: /^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$/ },
+)
   .nullable()
   .openapi({
     example: "ops@acme.example",
@@ -48,18 +46,16 @@ export const tenantChange = strict({
   branding: branding.optional(),
 }).openapi("TenantChange");
 
-export const tenantSchema = z
-  .object({
-    tenant: z.string().openapi({ example: "acme" }),
-    contact_email: contactEmail,
-    retention_days: retentionDaysField,
-    payload_free: payloadFree,
-    functions,
-    portal,
-    branding,
-    updated_at: z.iso.datetime().nullable().describe("Null while nothing has been set for the tenant."),
-  })
-  .openapi("Tenant");
+export const tenantSchema = documented("Tenant", {
+  tenant: z.string().openapi({ example: "acme" }),
+  contact_email: contactEmail,
+  retention_days: retentionDaysField,
+  payload_free: payloadFree,
+  functions,
+  portal,
+  branding,
+  updated_at: time.nullable().describe("Null while nothing has been set for the tenant."),
+});
 
 /** A name that no tenant can have is the handlers' 404. */
 export const tenantParam = z.object({

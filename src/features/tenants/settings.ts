@@ -5,13 +5,7 @@ import { tenantSettings, tenants } from "../../store/schema.ts";
 
 export type TenantSettings = typeof tenantSettings.$inferSelect;
 
-/** Fields that a change may set; omitted ones stay as they are. */
-type TenantSettingsChange = Partial<Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">>;
-
-export async function findTenantSettings(
-  db: D1Database,
-  tenant: string,
-): Promise<TenantSettings | undefined> {
+export async function findTenantSettings(db: D1Database, tenant: string) {
   return drizzle(db).select().from(tenantSettings).where(eq(tenantSettings.tenant, tenant)).get();
 }
 
@@ -19,7 +13,7 @@ export async function findTenantSettings(
 export async function changeTenantSettings(
   db: D1Database,
   tenant: string,
-  change: TenantSettingsChange,
+  change: Partial<Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">>,
   now: number,
 ): Promise<TenantSettings> {
   return drizzle(db)

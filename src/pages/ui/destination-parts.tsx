@@ -34,7 +34,7 @@ export async function readParts(
   const [deliveries, { replays }, blocked, consumers, transformFaults] = await Promise.all([
     readLog(caller, row, { state: shown, before }),
     listReplays(caller.services, latest),
-    row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
+    row.ordering === null ? undefined : getBlockedKeys(caller, { id }),
     isPolled(row) ? getConsumers(caller, id) : undefined,
     readTransformFaults(caller, row),
   ]);

@@ -80,6 +80,22 @@ test("a queue takes no method, path and query", async () => {
 describe("a preview", () => {
   const preview = (body: unknown) => api.call("POST", path("preview"), body);
 
+  test.each(["transform/preview", "preview"])("counts as reading, and as no change: %s", async (rest) => {
+    const counted: string[] = [];
+    const counting = (kind: string) =>
+      ({
+        limit: async () => {
+          counted.push(kind);
+          return { success: true };
+        },
+      }) as RateLimit;
+    const limited = testApi({ services: { readLimit: counting("read"), writeLimit: counting("write") } });
+    const { key } = (await api.call("POST", "/v1/keys", { scopes: ["read"] })).json;
+    const headers = { authorization: `Bearer ${key}` };
+    expect((await limited.call("POST", `/v1/destinations/${id}/${rest}`, {}, headers)).status).toBe(200);
+    expect(counted).toEqual(["read"]);
+  });
+
   test("shows the last events before and after, and why one fails", async () => {
     await api.call("POST", "/v1/events", { type: "order.paid", data: { text: "no json" } });
     await api.call("POST", "/v1/events", { type: "order.paid", data: { text: 5 } });

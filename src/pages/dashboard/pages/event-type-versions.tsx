@@ -11,7 +11,7 @@ import {
   eventVersionDraft,
   newEventVersion,
   type VersionCheck,
-} from "../../../features/event-types/version-schema.ts";
+} from "../../../features/event-types/schema.ts";
 import {
   changePublishedVersion,
   checkEventVersion,

@@ -6,8 +6,8 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination, updateDestination } from "../../../features/destinations/service.ts";
+import type { EventVersionView } from "../../../features/event-types/schema.ts";
 import { getEventTypes } from "../../../features/event-types/service.ts";
-import type { EventVersionView } from "../../../features/event-types/version-schema.ts";
 import {
   type DeprecatedVersion,
   getDeprecatedVersions,
