@@ -8,7 +8,7 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import type { z } from "zod";
 import { type Permission, type Principal, principalWithin, refuseWithout } from "../../core/principal.ts";
-import type { RefusalKind, Result } from "../../core/result.ts";
+import type { RefusalKind } from "../../core/result.ts";
 import { tenantName } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import {
@@ -22,7 +22,7 @@ import type { Identified, Identify } from "../../http/access.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { PART } from "../ui/page-answer.ts";
-import { attempt, attemptWith } from "../ui/services.ts";
+import { attempt, attemptWith, type Work } from "../ui/services.ts";
 
 type Visitor = Readonly<{
   principal: Principal;
@@ -172,12 +172,9 @@ function isSecure(c: DashboardContext): boolean {
   return new URL(c.req.url).protocol === "https:";
 }
 
-type Work<I, T, K extends RefusalKind> = (caller: Caller, input: I) => Promise<Result<T, K>>;
-
 /** Calls a service as the visitor, with a refusal where it fails. */
 export function callService<I, T, K extends RefusalKind>(c: DashboardContext, work: Work<I, T, K>, input: I) {
-  const caller = callerOnPage(c);
-  return attempt(caller, () => work(caller, input));
+  return attempt(callerOnPage(c), work, input);
 }
 
 /** With what a form has typed, once the schema accepts it. */
@@ -187,6 +184,5 @@ export function callWith<I, T, K extends RefusalKind>(
   typed: unknown,
   work: Work<I, T, K>,
 ) {
-  const caller = callerOnPage(c);
-  return attemptWith(caller, schema, typed, (input) => work(caller, input));
+  return attemptWith(callerOnPage(c), schema, typed, work);
 }

@@ -233,8 +233,7 @@ export async function actInPortal(
   [path, outcome, anchor]: Parameters<typeof portalOutcomeAt>,
   back = path,
 ) {
-  const caller = callerInPortal(c);
-  const done = await attempt(caller, () => act(caller));
+  const done = await attempt(callerInPortal(c), act, undefined);
   return done.kind === "ok"
     ? c.redirect(portalOutcomeAt(path, outcome, anchor), 303)
     : showRefused(c, done, back);

@@ -40,9 +40,8 @@ export function registerCertification<E extends Env>(app: Hono<E>, surface: Surf
 
   app.post(route, may("send_test"));
   app.post(route, async (c) => {
-    const caller = callerOf(c);
     const consent = textIn(await c.req.parseBody(), "consent") === "true";
-    const done = await attempt(caller, () => certifyDestination(caller, { id: idIn(c), consent }));
+    const done = await attempt(callerOf(c), certifyDestination, { id: idIn(c), consent });
     return done.kind === "ok" ? c.redirect(path(c), 303) : showRefused(c, done, path(c));
   });
 }

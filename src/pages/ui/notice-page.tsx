@@ -39,9 +39,8 @@ export function registerNoticePages<E extends Env>(app: Hono<E>, surface: Surfac
   app.get(route, (c) => show(c));
 
   app.post(route, async (c) => {
-    const caller = callerOf(c);
     const typed = await formOf(c);
-    const set = await attemptWith(caller, newNoticeChannel, noticeInput(typed), (channel) =>
+    const set = await attemptWith(callerOf(c), newNoticeChannel, noticeInput(typed), (caller, channel) =>
       setNoticeChannel(caller, { id: idIn(c), channel, requestUrl: c.req.url }),
     );
     if (set.kind === "ok") return c.redirect(`${home(c)}?done=saved`, 303);
@@ -49,16 +48,14 @@ export function registerNoticePages<E extends Env>(app: Hono<E>, surface: Surfac
   });
 
   app.post(`${route}/remove`, async (c) => {
-    const caller = callerOf(c);
-    const removed = await attempt(caller, () => removeNoticeChannel(caller, idIn(c)));
+    const removed = await attempt(callerOf(c), removeNoticeChannel, idIn(c));
     return removed.kind === "ok"
       ? c.redirect(`${home(c)}?done=saved`, 303)
       : showRefused(c, removed, path(c));
   });
 
   app.post(`${route}/test`, async (c) => {
-    const caller = callerOf(c);
-    const tested = await attempt(caller, () => testNoticeChannel(caller, idIn(c)));
+    const tested = await attempt(callerOf(c), testNoticeChannel, idIn(c));
     return tested.kind === "ok" ? show(c, { tested: tested.value }) : showRefused(c, tested, path(c));
   });
 

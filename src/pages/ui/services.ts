@@ -10,23 +10,27 @@ import {
   type Refused,
   type Result,
 } from "../../core/result.ts";
-import { updateDestination } from "../../features/destinations/service.ts";
-import { readChange } from "../../features/destinations/validate.ts";
+import { createDestination, updateDestination } from "../../features/destinations/service.ts";
+import { readChange, readCreation } from "../../features/destinations/validate.ts";
 import type { Caller } from "../../features/service.ts";
 import { unexpectedError } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
 
 type Trouble = "internal" | "unavailable";
 
+/** A service, or what calls one. */
+export type Work<I, T, K extends RefusalKind> = (caller: Caller, input: I) => Promise<Result<T, K>>;
+
 /** Runs a service. Trouble of ours is logged, and becomes a refusal, so that a form keeps what was typed. */
-export async function attempt<T, K extends RefusalKind>(
-  { services }: Caller,
-  work: () => Promise<Result<T, K>>,
+export async function attempt<I, T, K extends RefusalKind>(
+  caller: Caller,
+  work: Work<I, T, K>,
+  input: I,
 ): Promise<Result<T, K | Trouble>> {
   try {
-    return await work();
+    return await work(caller, input);
   } catch (error) {
-    services.log({ what: "page_failed", fault: faultOf(error) });
+    caller.services.log({ what: "page_failed", fault: faultOf(error) });
     return unexpectedError(error);
   }
 }
@@ -36,7 +40,7 @@ export async function attemptWith<I, T, K extends RefusalKind>(
   caller: Caller,
   schema: z.ZodType<I>,
   typed: unknown,
-  work: (input: I) => Promise<Result<T, K>>,
+  work: Work<I, T, K>,
 ): Promise<Result<T, K | Trouble | "invalid">> {
   return attemptRead(caller, readTyped(schema, typed), work);
 }
@@ -45,17 +49,31 @@ export async function attemptWith<I, T, K extends RefusalKind>(
 export async function attemptRead<I, T, K extends RefusalKind>(
   caller: Caller,
   input: Result<I, "invalid">,
-  work: (input: I) => Promise<Result<T, K>>,
+  work: Work<I, T, K>,
 ): Promise<Result<T, K | Trouble | "invalid">> {
-  return input.kind === "ok" ? attempt(caller, () => work(input.value)) : input;
+  return input.kind === "ok" ? attempt(caller, work, input.value) : input;
 }
 
-type Change = Readonly<{ id: string; input: Readonly<Record<string, unknown>>; requestUrl: string }>;
+type Typed = Readonly<{ input: Readonly<Record<string, unknown>>; requestUrl: string }>;
+
+/**
+ * Creates a destination as a form says, unless that cannot be read.
+ * @param typed `key`: of the form, so that one that is sent twice creates one
+ */
+export function addDestination(
+  caller: Caller,
+  { input, key, requestUrl }: Typed & Readonly<{ key: string | undefined }>,
+) {
+  const read = readCreation(caller.services, input, requestUrl);
+  return attemptRead(caller, read, (_, destination) =>
+    createDestination(caller, { destination, key, requestUrl }),
+  );
+}
 
 /** Changes a destination as a form says, unless that cannot be read. */
-export function saveDestination(caller: Caller, { id, input, requestUrl }: Change) {
+export function saveDestination(caller: Caller, { id, input, requestUrl }: Typed & Readonly<{ id: string }>) {
   const read = readChange(caller.services, input, requestUrl);
-  return attemptRead(caller, read, (change) => updateDestination(caller, { id, change, requestUrl }));
+  return attemptRead(caller, read, (_, change) => updateDestination(caller, { id, change, requestUrl }));
 }
 
 /** A form's input as the schema has it, or its faults. */

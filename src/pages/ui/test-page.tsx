@@ -28,9 +28,8 @@ export function registerTestEvent<E extends Env>(app: Hono<E>, surface: Surface<
   });
 
   app.post(route, async (c) => {
-    const caller = callerOf(c);
     const type = textIn(await c.req.parseBody(), "type");
-    const tested = await attempt(caller, () => testDestination(caller, { id: idIn(c), type }));
+    const tested = await attempt(callerOf(c), testDestination, { id: idIn(c), type });
     if (tested.kind === "ok") return show(c, { report: tested.value, type });
     return tested.kind === "invalid"
       ? showRefused(c, tested, path(c), viewOf(c).t.test.noExample)

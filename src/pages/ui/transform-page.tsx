@@ -50,7 +50,7 @@ function versionNow(row: Destination): string {
 async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
   if (textIn(form, "read_version") !== versionNow(row))
     return conflict("Another version was saved after the form was opened");
-  return attemptRead(caller, sourceTyped(form, sourceNow(row)), async (transform) => {
+  return attemptRead(caller, sourceTyped(form, sourceNow(row)), async (_, transform) => {
     const read = readChange(caller.services, { transform }, requestUrl);
     if (read.kind !== "ok") return read;
     return updateDestination(caller, { id: row.id, change: read.value, requestUrl });
@@ -58,7 +58,7 @@ async function saveTransform(caller: Caller, row: Destination, form: Form, reque
 }
 async function tryTransform(caller: Caller, row: Destination, form: Form) {
   const type = textIn(form, "type");
-  return attemptRead(caller, sourceTyped(form, sourceNow(row)), (source) =>
+  return attemptRead(caller, sourceTyped(form, sourceNow(row)), (_, source) =>
     previewTransform(caller, {
       id: row.id,
       ...(source ?? { template: {} }),
@@ -104,7 +104,7 @@ export function registerTransform<E extends Env>(app: Hono<E>, surface: Surface<
 
   app.post(`${route}/restore`, async (c) => {
     const input = { id: idIn(c), version: Number((await formOf(c)).version), requestUrl: c.req.url };
-    const restored = await attempt(callerOf(c), () => restoreTransform(callerOf(c), input));
+    const restored = await attempt(callerOf(c), restoreTransform, input);
     return restored.kind === "ok" ? toSaved(c) : showRefused(c, restored, path(c));
   });
 
@@ -158,7 +158,7 @@ async function readTransformPage(caller: Caller, row: Destination) {
 /** The last faults of the current source; none where they cannot be read, so that the page is shown all the same. */
 export async function readTransformFaults(caller: Caller, row: Destination) {
   if (sourceNow(row) === null) return [];
-  const found = await attempt(caller, () => getTransformFaults(caller, row));
+  const found = await attempt(caller, getTransformFaults, row);
   return found.kind === "ok" ? found.value : [];
 }
 

@@ -340,8 +340,7 @@ export async function actAndReturn(
   back: string,
   outcome: ActionOutcome,
 ) {
-  const caller = callerOnPage(c);
-  const done = await attempt(caller, () => act(caller));
+  const done = await attempt(callerOnPage(c), act, undefined);
   return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
 }
 

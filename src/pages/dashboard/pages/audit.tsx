@@ -11,10 +11,9 @@ import { FormNotice, type FormState, formState, Inputs } from "../../ui/fields.t
 import { auditFields } from "../../ui/form-fields.ts";
 import { addressOf, type Query, textIn, utcIn } from "../../ui/format.ts";
 import { Ago, Pager, Top } from "../../ui/parts.tsx";
-import { attemptWith } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 import { actorText } from "../view.tsx";
 
 const PATH = "/dashboard/audit";
@@ -24,9 +23,8 @@ export function registerAuditPages(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
     if (!mayCall(c, getAuditEntries)) return showReadOnly(c);
     const cursor = c.req.query("cursor");
-    const caller = callerOnPage(c);
     const asked = { ...filterOf(c), limit: PAGE_SIZE, ...(cursor && { cursor }) };
-    const listed = await attemptWith(caller, auditQuery, asked, async ({ cursor: before, ...query }) => {
+    const listed = await callWith(c, auditQuery, asked, async (caller, { cursor: before, ...query }) => {
       const found = await getAuditEntries(caller, { ...query, before, limit: query.limit + 1 });
       if (found.kind !== "ok") return found;
       return ok(pageFrom(found.value, query.limit, ({ id }) => entryNumber(id)));

@@ -20,7 +20,6 @@ import {
   removeDestination,
   updateDestination,
 } from "../../../features/destinations/service.ts";
-import { readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, ownBurstOf } from "../../../store/destination.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
@@ -32,7 +31,7 @@ import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { ButtonLink, Confirmation, outcomeAt, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
-import { attemptRead, saveDestination, unreadable } from "../../ui/services.ts";
+import { addDestination, saveDestination, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -65,12 +64,8 @@ export function registerNewDestination(app: Hono<DashboardEnv>): void {
     const form = await c.req.parseBody();
     const { input, errors } = newDestinationIn(form);
     if (errors.length > 0) return showNewForm(c, form, unreadable(errors));
-    const caller = callerOnPage(c);
-    const [key, requestUrl] = [textIn(form, "form"), c.req.url];
-    const read = readCreation(caller.services, input, requestUrl);
-    const created = await attemptRead(caller, read, (destination) =>
-      createDestination(caller, { destination, key, requestUrl }),
-    );
+    const typed = { input, key: textIn(form, "form"), requestUrl: c.req.url };
+    const created = await addDestination(callerOnPage(c), typed);
     if (created.kind === "ok") return showNewSecret(c, created.value, "Destination created");
     const { existing } = created;
     return existing === undefined

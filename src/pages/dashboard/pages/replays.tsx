@@ -53,9 +53,7 @@ export function registerReplaysPage(app: Hono<DashboardEnv>): void {
     const form = { ...c.req.query(), destination_id: c.req.queries("destination_id") ?? [] };
     if (c.req.query("estimate") === undefined) return showReplays(c, form, {});
     const caller = callerWithinTenant(c);
-    const estimated = await attemptWith(caller, replaysAtOnce, plannedIn(c, form), (input) =>
-      estimateReplays(caller, input),
-    );
+    const estimated = await attemptWith(caller, replaysAtOnce, plannedIn(c, form), estimateReplays);
     return showReplays(
       c,
       form,

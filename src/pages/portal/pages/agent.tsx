@@ -87,10 +87,9 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
 
   for (const [step, decision] of decisions)
     app.post(`${ACTIONS}/:id/${step}`, async (c) => {
-      const caller = callerInPortal(c);
       const id = c.req.param("id");
       const { origin } = new URL(c.req.url);
-      const done = await attempt(caller, () => decide(caller, { id, decision, origin }));
+      const done = await attempt(callerInPortal(c), decide, { id, decision, origin });
       const at = `${ACTIONS}/${id}`;
       return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
     });

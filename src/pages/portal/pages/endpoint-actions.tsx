@@ -53,8 +53,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
     };
-    const caller = callerInPortal(c);
-    const rotated = await attemptWith(caller, secretRotation, body, (rotation) =>
+    const rotated = await attemptWith(callerInPortal(c), secretRotation, body, (caller, rotation) =>
       rotateSecret(caller, { ...rotation, id }),
     );
     if (rotated.kind === "ok") return showEndpointSecret(c, rotated.value, "rotated");
@@ -86,8 +85,7 @@ export function registerResend(app: Hono<PortalEnv>): void {
     const own = selected.filter((one) => deliveryKey(one)?.destinationId === id);
     if (own.length === 0)
       return c.redirect(portalOutcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
-    const caller = callerInPortal(c);
-    const retried = await attempt(caller, () => retryDeliveries(caller, own));
+    const retried = await attempt(callerInPortal(c), retryDeliveries, own);
     if (retried.kind !== "ok") return showRefused(c, retried, `/portal/endpoints/${id}`);
     const done = retried.value.filter(({ result }) => result.kind === "ok").length;
     return showEndpoint(c, id, { notice: noticeOf(c.get("look"), done, selected.length) });
@@ -105,8 +103,7 @@ export function registerResend(app: Hono<PortalEnv>): void {
       until: isoTime(c.get("services").now()),
       include: textIn(form, "include") ?? "dead",
     };
-    const caller = callerInPortal(c);
-    const begun = await attemptWith(caller, newReplay, body, (input) => startReplay(caller, input));
+    const begun = await attemptWith(callerInPortal(c), newReplay, body, startReplay);
     if (begun.kind === "ok")
       return c.redirect(portalOutcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
     if (begun.kind === "not_found") return showPortalNotFound(c);

@@ -17,8 +17,7 @@ import {
   destinationView,
   type ShownSecret,
 } from "../../../features/destinations/schema.ts";
-import { createDestination, getDestination } from "../../../features/destinations/service.ts";
-import { readCreation } from "../../../features/destinations/validate.ts";
+import { getDestination } from "../../../features/destinations/service.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
@@ -29,7 +28,7 @@ import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "
 import { usePage } from "../../ui/page.tsx";
 import { ButtonLink, CheckBox, Fold, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
-import { attemptRead, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
+import { addDestination, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { useLook } from "../look.ts";
 import { portalOutcomeAt } from "../parts.tsx";
@@ -57,12 +56,8 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults });
-    const caller = callerInPortal(c);
-    const [key, requestUrl] = [textIn(form, "form"), c.req.url];
-    const read = readCreation(caller.services, body, requestUrl);
-    const created = await attemptRead(caller, read, (destination) =>
-      createDestination(caller, { destination, key, requestUrl }),
-    );
+    const typed = { input: body, key: textIn(form, "form"), requestUrl: c.req.url };
+    const created = await addDestination(callerInPortal(c), typed);
     if (created.kind === "ok") return showEndpointSecret(c, created.value, "created");
     if (created.existing !== undefined)
       return c.redirect(portalOutcomeAt(`/portal/endpoints/${created.existing}`, "created-before"), 303);
@@ -90,14 +85,13 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
   // Nothing is saved: the form is shown again, with what its event types and its filter take.
   app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), (c) =>
     withEndpoint(c, async (row) => {
-      const caller = callerInPortal(c);
       const form: Form = await c.req.parseBody({ all: true });
       const { body, faults: all } = inputOf(c, form, row);
       const { event_types: types, filter } = all;
       const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
       if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
       const typed = { event_types: body.event_types, filter: body.filter };
-      const previewed = await attemptWith(caller, destinationDraft, typed, (settings) =>
+      const previewed = await attemptWith(callerInPortal(c), destinationDraft, typed, (caller, settings) =>
         previewDestination(caller, { ...settings, id: row.id }),
       );
       if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });

@@ -111,13 +111,11 @@ const ENDPOINTS_SHOWN = 50;
 
 export function registerPortalEventType(app: Hono<PortalEnv>): void {
   app.get(TYPE, async (c) => {
-    const caller = callerInPortal(c);
     const { t } = c.get("look");
     const name = c.req.param("name");
     const after = c.req.query("after");
-    const used = await attempt(caller, () =>
-      getVersionEndpoints(caller, { name, after, limit: ENDPOINTS_SHOWN }),
-    );
+    const page = { name, after, limit: ENDPOINTS_SHOWN };
+    const used = await attempt(callerInPortal(c), getVersionEndpoints, page);
     if (used.kind === "not_found") return showPortalNotFound(c);
     if (used.kind !== "ok") return showRefused(c, used, PATH);
     const { versions, endpoints, last } = used.value;

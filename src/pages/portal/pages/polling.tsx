@@ -23,9 +23,8 @@ export function registerPortalPolling(app: Hono<PortalEnv>): void {
 
   app.post(POLL, may("manage_poll_keys"), async (c) => {
     const id = c.req.param("id");
-    const caller = callerInPortal(c);
     const name = textIn(await c.req.parseBody(), "name");
-    const created = await attemptWith(caller, newPollKey, { name }, (input) =>
+    const created = await attemptWith(callerInPortal(c), newPollKey, { name }, (caller, input) =>
       createPollKey(caller, { destination: id, input }),
     );
     if (created.kind === "ok") return showPolling(c, id, { made: created.value.key });
