@@ -189,7 +189,7 @@ describe("on pages", () => {
   test("what is binary is said to be, with its size", async () => {
     const { id } = await attempted(new Uint8Array(5_000));
     expect((await (await portal()).get(ofPortal(id))).html).toContain("Binary contents: 5,000 bytes.");
-    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("binary: 5,000 bytes");
+    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("Binary contents: 5,000 bytes.");
   });
 
   test("what could not be kept, or read, is said", async () => {
