@@ -272,11 +272,11 @@ async function loadEvents(
   let parts: readonly BundlePart[] = partsOf(
     events.map((eventId) => ({ eventId, destinationId: destination })),
   );
-  while (parts.length > 0) {
+  do {
     const loaded = await loadDeliveries(databases, parts, { withEnded: true });
     for (const delivery of loaded.deliveries) deliveries.set(delivery.event.id, delivery);
     for (const { bundle } of all ? loaded.unknown : [...loaded.unknown, ...loaded.rest]) unread.add(bundle);
-    parts = all ? loaded.rest : [];
-  }
+    parts = loaded.rest;
+  } while (all && parts.length > 0);
   return { deliveries, read: new Set(events.filter((event) => !unread.has(bundleOf(event)))) };
 }

@@ -14,17 +14,19 @@ const INBOX = "dst_00000000000000000000";
 const OTHER = "dst_00000000000000000001";
 const NOW = 1_000_000;
 
-let databases: Readonly<{ db: D1Database; further: readonly D1Database[] }>;
+const all = [0, 1, 2].map(() => memoryD1().bindingFor(async (_, work) => work()));
+const [db, ...further] = all as [D1Database, ...D1Database[]];
+const databases = { db, further };
 let counts: number[];
 beforeEach(async () => {
-  const [db, ...further] = [0, 1, 2].map(() => memoryD1().bindingFor(async (_, work) => work()));
-  if (!db) throw new Error("There is a database");
-  databases = { db, further };
   counts = [0, 0, 0];
+  for (const one of all)
+    for (const table of ["packs", "bundles", "destinations"])
+      await one.prepare(`DELETE FROM ${table}`).bind().run();
   await insertDestinations(db, [{ id: INBOX }]);
 });
 
-const databaseAt = (database: number) => [databases.db, ...databases.further][database] as D1Database;
+const databaseAt = (database: number) => all[database] as D1Database;
 
 type Posted = Readonly<{
   acceptedAt?: number;
@@ -48,10 +50,10 @@ async function post(
     ...event,
     destinations: indexes.includes(i) ? [INBOX] : [OTHER],
   }));
-  const db = databaseAt(database);
-  await insertBundles(db, [{ acceptedAt: 0, ...times, events: rows, id: bundle }]);
+  const home = databaseAt(database);
+  await insertBundles(home, [{ acceptedAt: 0, ...times, events: rows, id: bundle }]);
   const state = isCancelled ? { cancelled: indexes } : { delivered: indexes };
-  await insertPacks(db, [{ destination: INBOX, bundle, ...state }]);
+  await insertPacks(home, [{ destination: INBOX, bundle, ...state }]);
   return eventAt(bundle, 0);
 }
 
@@ -59,7 +61,7 @@ async function post(
 const sized = (bytes: number): EventRow => ({ content: { text: "x".repeat(bytes), type: "text/plain" } });
 
 async function execute(sql: string, ...values: readonly unknown[]): Promise<void> {
-  await databases.db
+  await db
     .prepare(sql)
     .bind(...values)
     .run();
@@ -174,6 +176,7 @@ describe("a page", () => {
     expect(await read(INBOX_START, 100, late.slice(0, 2), { late: 2, next: [alive + 1] })).toMatchObject({
       events: [alive],
       end: { late: 2, next: [alive + 1] },
+      isLast: true,
     });
   });
 
@@ -309,18 +312,29 @@ test("events behind positions are counted in the newest packs of each database, 
 });
 
 test("the oldest unread event is the oldest of all databases, for any number of places", async () => {
-  await post([{}], { acceptedAt: 30 });
+  const first = await post(
+    Array.from({ length: 70 }, () => ({})),
+    { acceptedAt: 30, indexes: [3, 60] },
+  );
   await post([{}], { acceptedAt: 20 }, 1);
   await post([{}], { acceptedAt: 40 }, 1);
-  const places = [
-    [],
-    [behind(0, 1)],
-    [0, behind(1, 1)],
-    [behind(0, 1), behind(1, 1)],
-    [behind(0, 1), behind(1, 2)],
-  ].map((next) => ({ destination: INBOX, position: { late: 0, next } }));
-  const oldest = [20, 20, 30, 40, null];
+  await post([{}], { acceptedAt: 10, deliverAt: 5 }, 1);
+  const asked: [next: number[], oldest: number | null][] = [
+    [[], 20],
+    [[behind(0, 1)], 20],
+    [[0, behind(1, 1)], 30],
+    [[first + 3, behind(1, 1)], 30],
+    [[first + 4, behind(1, 1)], 30],
+    [[first + 60, behind(1, 1)], 30],
+    [[first + 61, behind(1, 1)], 40],
+    [[behind(0, 1), behind(1, 1)], 40],
+    [[behind(0, 1), behind(1, 2)], null],
+  ];
+  const places = asked.map(([next]) => ({ destination: INBOX, position: { late: 0, next } }));
+  const oldest = asked.map(([, at]) => at);
   expect(await oldestUnread(databases, places)).toEqual(oldest);
-  const many = Array.from({ length: 1_001 }, () => places).flat();
-  expect(await oldestUnread(databases, many)).toEqual(Array.from({ length: 1_001 }, () => oldest).flat());
+  const times = 600;
+  const many = Array.from({ length: times }, () => places).flat();
+  expect(await oldestUnread(databases, many)).toEqual(Array.from({ length: times }, () => oldest).flat());
+  expect(await oldestUnread(databases, [])).toEqual([]);
 });
