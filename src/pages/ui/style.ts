@@ -253,7 +253,7 @@ textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; res
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
-.fields > label > :is(select, input) { min-height: 2.375rem; }
+.fields > :is(label, div) > :is(select, input) { min-height: 2.375rem; }
 .fields .all { grid-column: 1 / -1; }
 .fields:not(:has(.hint)) { align-items: end; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
