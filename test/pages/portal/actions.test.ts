@@ -273,6 +273,14 @@ describe("deliveries", () => {
     expect(await env.DB.prepare("SELECT state FROM replays").first()).toEqual({ state: "cancelled" });
   });
 
+  it("that were never sent are sent with a progress that shows no share, since their number is not known", async () => {
+    const id = await endpointOf();
+    const browser = await visitor("acme");
+    const since = new Date(NOW - 3_600_000).toISOString().slice(0, 16);
+    await browser.post(`/portal/endpoints/${id}/replay`, { include: "missing", since });
+    expect((await browser.get(`/portal/endpoints/${id}`)).html).toMatch(/<progress aria-label="/);
+  });
+
   it.each([
     "",
     "yesterday",
