@@ -26,7 +26,7 @@ export type Command = Readonly<{
   details?: string;
   options?: Readonly<Record<string, CommandOption>>;
   /** Returns the exit code; nothing for 0. */
-  run(call: CommandCall): Promise<number | undefined>;
+  run(call: CommandCall): Promise<number | undefined> | Promise<void>;
 }>;
 
 /** The arguments of one run, and its connection. */
@@ -36,6 +36,8 @@ export type CommandCall = Readonly<{
   arg: string;
   /** The value of an option. */
   text(name: string): string | undefined;
+  /** The value of an option that the command needs. @throws CommandLineError without one */
+  needed(name: string): string;
   /** The value of an option that is a number. @throws CommandLineError for another */
   number(name: string): number | undefined;
   /** The values of an option that may be given several times; undefined without any. */
@@ -43,9 +45,11 @@ export type CommandCall = Readonly<{
   has(flag: string): boolean;
   /** The values of the options that are given, by their fields of the API. @throws CommandLineError */
   fields<T extends object>(): Partial<T>;
-  /** The deployment of the profile. @throws NotSignedIn without one */
-  connection(): Readonly<{ url: string; api: Breakwater }>;
-}>;
+}> &
+  Connection;
+
+/** The deployment of the profile. @throws NotSignedIn without one */
+export type Connection = Readonly<{ url: string; api: Breakwater }>;
 
 export const EXIT = {
   ok: 0,
@@ -92,7 +96,7 @@ export const listOptions: Readonly<Record<string, CommandOption>> = {
 export function readCall(
   command: Command,
   argv: readonly string[],
-  connection: CommandCall["connection"],
+  connect: (profile: string | undefined) => Connection,
 ): CommandCall {
   const known = { ...command.options, ...globalOptions };
   const options = Object.fromEntries(
@@ -102,13 +106,17 @@ export function readCall(
     ]),
   ) as ParseArgsConfig["options"] & object;
   const { values, positionals } = parsed(argv, options);
-  if (values.help) return { ...silent, has: (flag) => flag === "help" };
-  checkArguments(command, positionals);
+  if (!values.help) checkArguments(command, positionals);
   for (const [name, { choices }] of Object.entries(known))
     for (const value of [values[name] ?? []].flat())
-      if (choices && !choices.includes(String(value)))
+      if (choices && !values.help && !choices.includes(String(value)))
         throw new CommandLineError(`--${name} is ${value}; expected one of ${choices.join(", ")}`);
   const text = (name: string) => values[name] as string | undefined;
+  let connection: Connection | undefined;
+  const connected = () => {
+    connection ??= connect(text("profile"));
+    return connection;
+  };
   const number = (name: string) => {
     const value = text(name);
     if (value === undefined) return undefined;
@@ -119,6 +127,11 @@ export function readCall(
     args: positionals,
     arg: positionals[0] ?? "",
     text,
+    needed(name) {
+      const value = text(name);
+      if (value !== undefined) return value;
+      throw new CommandLineError(`${command.name} needs --${name} <${known[name]?.value}>`);
+    },
     number,
     list: (name) => values[name] as string[] | undefined,
     has: (flag) => values[flag] === true,
@@ -129,21 +142,14 @@ export function readCall(
       });
       return Object.fromEntries(given) as Partial<T>;
     },
-    connection,
+    get url() {
+      return connected().url;
+    },
+    get api() {
+      return connected().api;
+    },
   };
 }
-
-const silent: Omit<CommandCall, "has"> = {
-  args: [],
-  arg: "",
-  text: () => undefined,
-  number: () => undefined,
-  list: () => undefined,
-  fields: () => ({}),
-  connection: () => {
-    throw new CommandLineError("Help needs no connection");
-  },
-};
 
 function parsed(argv: readonly string[], options: ParseArgsConfig["options"] & object) {
   try {

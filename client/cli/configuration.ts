@@ -118,18 +118,8 @@ function mapIn(value: unknown, path: Path): Record<string, unknown> {
 }
 
 /** Fields that have a value always: null would restore a default, which a later plan cannot distinguish from a change. */
-const NEVER_NULL = [
-  "url",
-  "kind",
-  "body",
-  "signature",
-  "metadata",
-  "timeout_ms",
-  "max_concurrency",
-  "rate_per_second",
-  "rate_burst",
-  "breaker",
-];
+const NEVER_NULL =
+  "url kind body signature metadata timeout_ms max_concurrency rate_per_second rate_burst breaker".split(" ");
 
 function checkDestination(path: Path, fields: Fields): void {
   for (const name of ["uid", "tenant"])
@@ -157,7 +147,7 @@ type Schemas = Readonly<Record<string, Schema>>;
  * @param schemas those of the deployment's OpenAPI document
  * @throws InvalidConfiguration
  */
-export function checkFields({ event_types, tenants = {}, keys }: Configuration, schemas: Schemas): void {
+function checkFields({ event_types, tenants = {}, keys }: Configuration, schemas: Schemas): void {
   const check = (named: Named = {}, path: Path, schema: string) => {
     for (const [name, fields] of Object.entries(named))
       checkAgainst(fields, schemas, [{ $ref: schema }], [...path, name]);

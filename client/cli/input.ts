@@ -28,6 +28,9 @@ export function readObject(file: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
+/** The parameters of a path with one id. */
+export const byId = (id: string) => ({ params: { path: { id } } });
+
 /** Without the fields that are undefined. */
 export function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {

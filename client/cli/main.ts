@@ -43,9 +43,9 @@ async function run(argv: readonly string[]): Promise<number> {
     throw new CommandLineError(
       `There is no command ${argv.slice(0, isGroup ? 2 : 1).join(" ")}: see breakwater --help`,
     );
-  const call = readCall(found.command, found.rest, () => connectionOf(call.text("profile")));
-  if (call.has("help")) print(helpOf(found.command));
-  return call.has("help") ? EXIT.ok : ((await found.command.run(call)) ?? EXIT.ok);
+  const call = readCall(found.command, found.rest, connectionOf);
+  const code = call.has("help") ? print(helpOf(found.command)) : await found.command.run(call);
+  return code ?? EXIT.ok;
 }
 
 // The reader of the output may stop, as `head` does.

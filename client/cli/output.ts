@@ -25,9 +25,8 @@ function printable(text: string): string {
 }
 
 /** One object: its fields below each other, or JSON. A command returns the result, which means success. */
-export function printObject(call: CommandCall, value: object): undefined {
+export function printObject(call: CommandCall, value: object): void {
   print(call.has("json") ? JSON.stringify(value, null, 2) : fieldsOf(value));
-  return undefined;
 }
 
 function fieldsOf(value: object): string {
@@ -69,14 +68,14 @@ async function printList<P extends ListPath>(
   call: CommandCall,
   path: P,
   columns: Columns<ListEntry<P>>,
-): Promise<undefined> {
+): Promise<void> {
   const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.number("limit") ?? DEFAULT_LIMIT);
   const limit = String(Math.max(1, Math.min(MAX_PAGE, most)));
   // The API validates the filters: a newer one may know more values than this client.
   const query = { ...call.fields(), limit } as ListQuery<P>;
   const entries: ListEntry<P>[] = [];
   let isCut = false;
-  for await (const entry of call.connection().api.list(path, query)) {
+  for await (const entry of call.api.list(path, query)) {
     isCut = entries.length >= most;
     if (isCut) break;
     entries.push(entry);
@@ -86,7 +85,6 @@ async function printList<P extends ListPath>(
   printTable(call, entries, columns);
   if (entries.length === 0) remark("Nothing found.");
   if (isCut) remark(`There are more: --limit <n> or --all shows them.`);
-  return undefined;
 }
 
 export function tableOf<T>(entries: readonly T[], columns: Columns<T>): string {

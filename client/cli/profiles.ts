@@ -9,7 +9,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text as allOf } from "node:stream/consumers";
 import { breakwaterClient } from "../src/breakwater.ts";
-import { type CommandCall, CommandLineError } from "./command.ts";
+import { CommandLineError, type Connection } from "./command.ts";
 import { remark } from "./output.ts";
 
 export type SavedProfile = Readonly<{ url: string; key: string }>;
@@ -64,7 +64,7 @@ export function profileName(given: string | undefined): string {
 }
 
 /** The deployment of a profile. $BREAKWATER_URL with $BREAKWATER_KEY is used before the profile, unless one is named. */
-export function connectionOf(given: string | undefined): ReturnType<CommandCall["connection"]> {
+export function connectionOf(given: string | undefined): Connection {
   const { BREAKWATER_URL: url, BREAKWATER_KEY: key } = env;
   const name = profileName(given);
   const profiles = given === undefined && url && key ? { [name]: { url, key } } : readProfiles();

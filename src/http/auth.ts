@@ -48,8 +48,7 @@ export function authenticated(authenticate: Authenticate): MiddlewareHandler<Api
     if (found === "limited") return answerOf(ANONYMOUS_REFUSAL);
     if (found === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
     c.set("principal", found);
-    await next();
-    return;
+    return next();
   };
 }
 
@@ -95,9 +94,7 @@ export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
 export function permitting(permission: Permission): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
     const refusal = refuseWithout(permission, c.get("principal"));
-    if (refusal) return answerOf(refusal);
-    await next();
-    return;
+    return refusal ? answerOf(refusal) : next();
   };
   required.set(middleware, permission.scope);
   return middleware;

@@ -45,8 +45,7 @@ export function eventContent(
     if (content.bytes.byteLength === 0)
       return problem(400, "The body is missing; expected the event's content");
     replaceBody(c, { ...fields, ...lists, ...ttl, data: content });
-    await next();
-    return;
+    return next();
   };
 }
 

@@ -50,8 +50,7 @@ export function jsonBody({
     if (parsed.kind === "fault") return problem(400, `The body ${parsed.fault}`);
     c.set("bodyBytes", bytes.byteLength);
     c.req.json = () => Promise.resolve(parsed.value as never);
-    await next();
-    return;
+    return next();
   };
 }
 

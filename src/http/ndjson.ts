@@ -31,8 +31,7 @@ export function eventLines(limits: Limits, otherwise: MiddlewareHandler<ApiEnv>)
     c.set("lines", lineNumbers);
     c.set("bodyBytes", read.size);
     replaceBody(c, { events });
-    await next();
-    return;
+    return next();
   };
 }
 

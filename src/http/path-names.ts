@@ -75,10 +75,7 @@ export function namesChecked<E extends HonoEnv>(
 ): MiddlewareHandler<E> {
   return async (c, next) => {
     const misnamed = misnamedIn(c);
-    const refusal = misnamed && (await refuse(c, misnamed));
-    if (refusal) return refusal;
-    await next();
-    return;
+    return (misnamed && (await refuse(c, misnamed))) ?? next();
   };
 }
 

@@ -115,12 +115,15 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
     const status = error.status as ProblemStatus;
     return problem(status, error.message || problemTypes[status].title);
   }
-  const log = c.get("services")?.log ?? logToConsole;
-  const refusal = unexpectedError(error);
-  const status = statusOfKind[refusal.kind];
-  log({ what: "request_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
-  return answerOf(refusal);
+  const { method, path } = c.req;
+  return answerOf(failedRequest(c.get("services")?.log ?? logToConsole, { method, path }, error));
 };
+
+/** Logs the unexpected error that has ended a request, and returns its refusal. */
+export function failedRequest(log: Log, request: Readonly<{ method: string; path: string }>, error: unknown) {
+  log({ what: "request_failed", ...request, status: serverStatusOf(error), fault: faultOf(error) });
+  return unexpectedError(error);
+}
 
 /** Whether a write was made is unknown: where the client may name what it creates, a repeat of it is a 409. */
 const INTERRUPTED =
@@ -135,7 +138,7 @@ export function unexpectedError(error: unknown): Refused<"internal" | "unavailab
 
 /** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
 export function serverStatusOf(error: unknown): 500 | 503 {
-  return transientOf(error) === undefined ? 500 : 503;
+  return statusOfKind[unexpectedError(error).kind];
 }
 
 /** Field errors in one answer at most; more are counted but not listed. */

@@ -62,18 +62,12 @@ export function clientOf(request: Request): string | undefined {
 }
 
 /** Middleware for a route that needs no key and costs a query: 429 when it is requested too often from one address. */
-export const withinAnonymousLimit: MiddlewareHandler<ApiEnv> = async (c, next) => {
-  const refusal = await overAnonymousLimit(c.get("services"), c.req.raw);
-  if (refusal) return refusal;
-  await next();
-  return;
-};
+export const withinAnonymousLimit: MiddlewareHandler<ApiEnv> = async (c, next) =>
+  (await overAnonymousLimit(c.get("services"), c.req.raw)) ?? next();
 
 function within(name: CallerLimit): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const refusal = await overCallerLimit(c.get("services"), name, c.get("principal"));
-    if (refusal) return answerOf(refusal);
-    await next();
-    return;
+    return refusal ? answerOf(refusal) : next();
   };
 }

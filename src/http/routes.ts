@@ -17,11 +17,6 @@ export function jsonRequest<S extends z.ZodType>(schema: S) {
   return { required: true, content: { "application/json": { schema } } };
 }
 
-/** An optional JSON body; the route needs the middleware `jsonBody({ mayBeEmpty: true })`. */
-export function optionalJson<S extends z.ZodType>(schema: S) {
-  return { ...jsonRequest(schema), required: false };
-}
-
 /** A JSON body that may have another content type too. For the document only: once read, the body is JSON. */
 export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, schema: object, body: B): B {
   return { ...body, content: { ...body.content, [type]: { schema } } };
@@ -166,7 +161,7 @@ export function serve<
   const request = {
     ...(params && { params }),
     ...(query && { query }),
-    ...(json && { body: body ? jsonRequest(json) : optionalJson(json) }),
+    ...(json && { body: { ...jsonRequest(json), required: body !== undefined } }),
   };
   const described = { ...routeTo(method, path, service, ...middleware, ...reads), ...about, request };
   api.openapi(createRoute(described as never), (async (c: ApiContext) => {

@@ -7,7 +7,7 @@ import {
   ProblemError,
 } from "../../src/breakwater.ts";
 import { type Command, CommandLineError } from "../command.ts";
-import { present } from "../input.ts";
+import { byId, present } from "../input.ts";
 import { filter, listCommand, print, printObject, printTable, remark } from "../output.ts";
 import {
   checkedKey,
@@ -43,7 +43,6 @@ export const accessCommands: readonly Command[] = [
       if (error && response.status !== 403) throw new ProblemError(error, response);
       writeProfiles({ ...profiles, [name]: { url, key } });
       remark(`Profile ${name} is saved in ${profilesFile()}`);
-      return undefined;
     },
   },
   {
@@ -56,7 +55,6 @@ export const accessCommands: readonly Command[] = [
       if (!Object.hasOwn(profiles, name)) throw new CommandLineError(`There is no profile ${name}`);
       writeProfiles(others);
       remark(`Profile ${name} is removed. Its key is still valid: \`breakwater keys revoke\` ends it`);
-      return undefined;
     },
   },
   {
@@ -65,7 +63,6 @@ export const accessCommands: readonly Command[] = [
     async run(call) {
       const profiles = Object.entries(readProfiles()).map(([name, { url }]) => ({ name, url }));
       printTable(call, profiles, { name: ({ name }) => name, url: ({ url }) => url });
-      return undefined;
     },
   },
   listCommand(
@@ -94,10 +91,9 @@ export const accessCommands: readonly Command[] = [
       expires: { value: "time", field: "expires_at", help: "When it expires (ISO 8601)" },
     },
     async run(call) {
-      const { scopes, ...fields } = call.fields<NewApiKey>();
-      if (scopes === undefined) throw new CommandLineError("keys create needs --scope");
-      const body: NewApiKey = { scopes, ...fields, ...present({ name: call.args[0] }) };
-      return printObject(call, dataOf(await call.connection().api.POST("/v1/keys", { body })));
+      call.needed("scope");
+      const body = { ...call.fields<NewApiKey>(), ...present({ name: call.args[0] }) } as NewApiKey;
+      return printObject(call, dataOf(await call.api.POST("/v1/keys", { body })));
     },
   },
   {
@@ -105,10 +101,8 @@ export const accessCommands: readonly Command[] = [
     args: "<id>",
     summary: "End an API key",
     async run(call) {
-      const path = { id: call.arg };
-      dataOf(await call.connection().api.DELETE("/v1/keys/{id}", { params: { path } }));
+      dataOf(await call.api.DELETE("/v1/keys/{id}", byId(call.arg)));
       remark(`Key ${call.arg} is revoked`);
-      return undefined;
     },
   },
   {
@@ -128,10 +122,9 @@ export const accessCommands: readonly Command[] = [
     },
     async run(call) {
       const body = { tenant: call.arg, ...call.fields<NewPortalLink>() };
-      const link = dataOf(await call.connection().api.POST("/v1/portal-links", { body }));
+      const link = dataOf(await call.api.POST("/v1/portal-links", { body }));
       if (call.has("json")) printObject(call, link);
       else print(link.url);
-      return undefined;
     },
   },
   {
@@ -141,11 +134,9 @@ export const accessCommands: readonly Command[] = [
     details: "It is opened only from a terminal, and not with --print.",
     options: { print: { help: "Print the address only" } },
     async run(call) {
-      const { url } = call.connection();
-      const address = `${url}${dashboardPath(call.arg)}`;
+      const address = `${call.url}${dashboardPath(call.arg)}`;
       print(call.has("json") ? JSON.stringify({ url: address }) : address);
       if (process.stdout.isTTY && !call.has("print") && !call.has("json")) openInBrowser(address);
-      return undefined;
     },
   },
 ];

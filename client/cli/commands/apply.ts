@@ -31,13 +31,11 @@ export const applyCommand: Command = {
     },
   },
   async run(call) {
-    const file = call.text("file");
-    if (file === undefined) throw new CommandLineError("apply needs --file <file>");
+    const file = call.needed("file");
     const { document, lineOf } = read(file);
-    const { api } = call.connection();
     const options = { prune: call.has("prune"), secrets: call.has("secrets") };
     try {
-      const steps = await changePlan(api, configurationIn(document), options);
+      const steps = await changePlan(call.api, configurationIn(document), options);
       const isBlocked = steps.some(({ action }) => action === "blocked");
       if (call.has("yes")) await applyAll(call, steps, lineOf);
       else printPlan(call, steps);

@@ -2,7 +2,7 @@ import { attemptsMade, deliveryText, remedyAnchor } from "../../../src/pages/ui/
 import { type Breakwater, type Delivery, dataOf, ProblemError } from "../../src/breakwater.ts";
 import type { Command, CommandCall } from "../command.ts";
 import { exitCodeOf } from "../failure.ts";
-import { present } from "../input.ts";
+import { byId, present } from "../input.ts";
 import {
   type Columns,
   filter,
@@ -85,14 +85,13 @@ export const deliveryCommands: readonly Command[] = [
   },
 ];
 
-async function why(call: CommandCall): Promise<undefined> {
-  const { api } = call.connection();
+async function why(call: CommandCall): Promise<void> {
   if (!call.arg.startsWith("evt_")) {
-    const delivery = await deliveryOf(api, call.arg);
-    const explained = explanationOf(delivery, await acceptedAt(api, delivery));
+    const delivery = await deliveryOf(call.api, call.arg);
+    const explained = explanationOf(delivery, await acceptedAt(call.api, delivery));
     return call.has("json") ? printObject(call, explained) : printExplanation(call, explained);
   }
-  const { timestamp, deliveries } = await eventOf(api, call.arg);
+  const { timestamp, deliveries } = await eventOf(call.api, call.arg);
   const explained = deliveries.map((delivery) => explanationOf(delivery, Date.parse(timestamp)));
   if (deliveries.length === 0) remark("No destination took the event when it was accepted.");
   if (call.has("json")) printTable(call, explained, {});
@@ -101,7 +100,6 @@ async function why(call: CommandCall): Promise<undefined> {
       if (index > 0) print("");
       printExplanation(call, one);
     }
-  return undefined;
 }
 
 /** @param acceptedMs when its event was accepted, epoch ms; only the sentence of a delivered one has it */
@@ -117,16 +115,14 @@ function explanationOf(delivery: Delivery, acceptedMs: number) {
 function printExplanation(
   call: CommandCall,
   { explanation, until, delivery }: ReturnType<typeof explanationOf>,
-): undefined {
+): void {
   print(`${explanation}${until ? ` (${until})` : ""}.\n`);
   const { id, event_id, destination_id, give_up_at } = delivery;
   const attempts = attemptsMade(delivery);
   const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
   printObject(call, { id, event_id, destination_id, attempts, ...(!isOver && { give_up_at }) });
   if (delivery.log.length > 0) print(`\n${tableOf(delivery.log, logColumns)}`);
-  if (!isOver && delivery.reason)
-    print(`\nWhat to do: ${call.connection().url}/docs#${remedyAnchor(delivery.reason)}`);
-  return undefined;
+  if (!isOver && delivery.reason) print(`\nWhat to do: ${call.url}/docs#${remedyAnchor(delivery.reason)}`);
 }
 
 const logColumns: Columns<Delivery["log"][number]> = {
@@ -138,11 +134,11 @@ const logColumns: Columns<Delivery["log"][number]> = {
 };
 
 async function deliveryOf(api: Breakwater, id: string): Promise<Delivery> {
-  return dataOf(await api.GET("/v1/deliveries/{id}", { params: { path: { id } } }));
+  return dataOf(await api.GET("/v1/deliveries/{id}", byId(id)));
 }
 
 async function eventOf(api: Breakwater, id: string) {
-  return dataOf(await api.GET("/v1/events/{id}", { params: { path: { id } } }));
+  return dataOf(await api.GET("/v1/events/{id}", byId(id)));
 }
 
 /** When its event was accepted, epoch ms; 0 where the sentence does not say it. */
@@ -155,11 +151,10 @@ const IDS_AT_ONCE = 100;
 
 async function retry(call: CommandCall): Promise<number | undefined> {
   const ids = call.args;
-  const { api } = call.connection();
   let code: number | undefined;
   for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
     const body = { delivery_ids: ids.slice(from, from + IDS_AT_ONCE) };
-    const { data } = dataOf(await api.POST("/v1/deliveries/retry", { body }));
+    const { data } = dataOf(await call.api.POST("/v1/deliveries/retry", { body }));
     printTable(
       call,
       data.flatMap(({ delivery }) => delivery ?? []),
@@ -178,12 +173,11 @@ async function retry(call: CommandCall): Promise<number | undefined> {
 
 /** A refusal is printed, and the other deliveries are still cancelled. */
 async function cancel(call: CommandCall): Promise<number | undefined> {
-  const { api } = call.connection();
   const done: Delivery[] = [];
   let code: number | undefined;
   for (const id of call.args) {
     try {
-      done.push(dataOf(await api.POST("/v1/deliveries/{id}/cancel", { params: { path: { id } } })));
+      done.push(dataOf(await call.api.POST("/v1/deliveries/{id}/cancel", byId(id))));
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error;
       remark(`${id}: ${error.message}`);
@@ -195,13 +189,16 @@ async function cancel(call: CommandCall): Promise<number | undefined> {
 }
 
 /** The server ends a stream after a minute; the next one continues behind the last event. */
-async function tail(call: CommandCall): Promise<undefined> {
-  const { api } = call.connection();
+async function tail(call: CommandCall): Promise<void> {
   const query = call.fields();
   let left = call.number("limit") ?? Number.POSITIVE_INFINITY;
   for (let last: string | undefined; ; ) {
     const headers = last === undefined ? {} : { "last-event-id": last };
-    const result = await api.GET("/v1/deliveries/tail", { params: { query }, headers, parseAs: "stream" });
+    const result = await call.api.GET("/v1/deliveries/tail", {
+      params: { query },
+      headers,
+      parseAs: "stream",
+    });
     const stream: AsyncIterable<Uint8Array> | null = dataOf(result) as never;
     for await (const { id, event, data } of serverSentEvents(stream ?? [])) {
       last = id ?? last;

@@ -1,6 +1,6 @@
 import { type DestinationChange, dataOf, type NewDestination } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, type CommandOption, EXIT } from "../command.ts";
-import { readObject } from "../input.ts";
+import { byId, readObject } from "../input.ts";
 import { filter, listCommand, print, printObject, printTable, remark } from "../output.ts";
 
 /** Fields that have an option of their own; --file has all of them. */
@@ -28,8 +28,6 @@ function bodyOf(call: CommandCall): Record<string, unknown> {
   return { ...(file !== undefined && readObject(file)), ...call.fields() };
 }
 
-const byId = (call: CommandCall) => ({ params: { path: { id: call.arg } } });
-
 export const destinationCommands: readonly Command[] = [
   listCommand(
     "/v1/destinations",
@@ -51,10 +49,9 @@ export const destinationCommands: readonly Command[] = [
     args: "<id>",
     summary: "Show a destination, and whether anything makes its deliveries wait",
     async run(call) {
-      const { api } = call.connection();
-      const destination = dataOf(await api.GET("/v1/destinations/{id}", byId(call)));
+      const destination = dataOf(await call.api.GET("/v1/destinations/{id}", byId(call.arg)));
       const { circuit, held_until, refusal, waiting } = dataOf(
-        await api.GET("/v1/destinations/{id}/health", byId(call)),
+        await call.api.GET("/v1/destinations/{id}/health", byId(call.arg)),
       );
       return printObject(call, { ...destination, health: { circuit, held_until, refusal, waiting } });
     },
@@ -68,7 +65,7 @@ export const destinationCommands: readonly Command[] = [
     },
     async run(call) {
       const body = bodyOf(call) as NewDestination;
-      return printObject(call, dataOf(await call.connection().api.POST("/v1/destinations", { body })));
+      return printObject(call, dataOf(await call.api.POST("/v1/destinations", { body })));
     },
   },
   {
@@ -80,8 +77,10 @@ export const destinationCommands: readonly Command[] = [
       const body = bodyOf(call) as DestinationChange;
       if (Object.keys(body).length === 0)
         throw new CommandLineError("destinations update needs a field to change");
-      const { api } = call.connection();
-      return printObject(call, dataOf(await api.PATCH("/v1/destinations/{id}", { ...byId(call), body })));
+      return printObject(
+        call,
+        dataOf(await call.api.PATCH("/v1/destinations/{id}", { ...byId(call.arg), body })),
+      );
     },
   },
   statusCommand("pause", "Pause a destination: its deliveries wait"),
@@ -91,9 +90,8 @@ export const destinationCommands: readonly Command[] = [
     args: "<id>",
     summary: "Delete a destination, and cancel what waits for it",
     async run(call) {
-      dataOf(await call.connection().api.DELETE("/v1/destinations/{id}", byId(call)));
+      dataOf(await call.api.DELETE("/v1/destinations/{id}", byId(call.arg)));
       remark(`Destination ${call.arg} is deleted`);
-      return undefined;
     },
   },
   {
@@ -105,9 +103,8 @@ export const destinationCommands: readonly Command[] = [
       type: { value: "type", field: "type", help: "A type of the catalogue, whose example is sent" },
     },
     async run(call) {
-      const { api } = call.connection();
       const body = call.fields();
-      const report = dataOf(await api.POST("/v1/destinations/{id}/test", { ...byId(call), body }));
+      const report = dataOf(await call.api.POST("/v1/destinations/{id}/test", { ...byId(call.arg), body }));
       printObject(call, report);
       const { status = 0 } = report;
       return status >= 200 && status < 300 ? EXIT.ok : EXIT.no;
@@ -122,11 +119,12 @@ export const destinationCommands: readonly Command[] = [
       "agree: say so with --consent. Without it the last result is shown. Exits with 8 if the endpoint has not passed.",
     options: { consent: { help: "The owner of the endpoint agrees to the requests" } },
     async run(call) {
-      const { api } = call.connection();
       const path = "/v1/destinations/{id}/certification";
       const body = { consent: true } as const;
       const result = dataOf(
-        call.has("consent") ? await api.POST(path, { ...byId(call), body }) : await api.GET(path, byId(call)),
+        call.has("consent")
+          ? await call.api.POST(path, { ...byId(call.arg), body })
+          : await call.api.GET(path, byId(call.arg)),
       );
       const { certified, at, checks } = result;
       if (call.has("json")) printObject(call, result);
@@ -160,11 +158,12 @@ export const destinationCommands: readonly Command[] = [
       },
     },
     async run(call) {
-      const { api } = call.connection();
-      const { secret_version } = dataOf(await api.GET("/v1/destinations/{id}", byId(call)));
+      const { secret_version } = dataOf(await call.api.GET("/v1/destinations/{id}", byId(call.arg)));
       // With the version, a request that is repeated by whoever is between does not rotate twice.
       const body = { ...bodyOf(call), secret_version };
-      const rotated = dataOf(await api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call), body }));
+      const rotated = dataOf(
+        await call.api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call.arg), body }),
+      );
       if (!call.has("json")) remark("Give the secret to the receiver: it is not shown again.");
       return printObject(call, rotated);
     },
@@ -177,8 +176,7 @@ function statusCommand(verb: "pause" | "resume", summary: string): Command {
     args: "<id>",
     summary,
     async run(call) {
-      const { api } = call.connection();
-      return printObject(call, dataOf(await api.POST(`/v1/destinations/{id}/${verb}`, byId(call))));
+      return printObject(call, dataOf(await call.api.POST(`/v1/destinations/{id}/${verb}`, byId(call.arg))));
     },
   };
 }

@@ -1,5 +1,5 @@
 import { dataOf } from "../../src/breakwater.ts";
-import { type Command, CommandLineError, EXIT } from "../command.ts";
+import { type Command, EXIT } from "../command.ts";
 import { readText } from "../input.ts";
 import { print, printTable, remark } from "../output.ts";
 
@@ -16,15 +16,13 @@ export const eventTypeCommands: readonly Command[] = [
       "archive-others": { help: "Archive event types that the document does not have" },
     },
     async run(call) {
-      const file = call.text("file");
-      if (file === undefined) throw new CommandLineError("event-types import needs --file <file>");
       const isDryRun = !call.has("yes");
       const body = {
-        document: readText(file),
+        document: readText(call.needed("file")),
         dry_run: isDryRun,
         archive_others: call.has("archive-others"),
       };
-      const { types } = dataOf(await call.connection().api.POST("/v1/event-types/import", { body }));
+      const { types } = dataOf(await call.api.POST("/v1/event-types/import", { body }));
       printTable(call, types, {
         type: ({ name }) => name,
         action: ({ action }) => action,

@@ -1,7 +1,7 @@
 import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError } from "../command.ts";
-import { jsonFrom, readText } from "../input.ts";
+import { byId, jsonFrom, readText } from "../input.ts";
 import { filter, listCommand, print, printObject, progress, remark, tableOf } from "../output.ts";
 import { deliveryColumns } from "./deliveries.ts";
 
@@ -42,10 +42,9 @@ export const eventCommands: readonly Command[] = [
       const lines = call.text("lines");
       if (lines !== undefined) return postLines(call, lines);
       if (call.arg === "") throw new CommandLineError("events post needs a type, or --lines");
-      const { api } = call.connection();
       const key = call.text("idempotency-key");
       const event = dataOf(
-        await api.POST("/v1/events", {
+        await call.api.POST("/v1/events", {
           body: eventOf(call),
           ...(key !== undefined && { params: { header: { "idempotency-key": key } } }),
         }),
@@ -56,7 +55,6 @@ export const eventCommands: readonly Command[] = [
       );
       for (const { id } of event.deliveries) print(`  ${id}`);
       if (event.hint) remark(event.hint);
-      return undefined;
     },
   },
   {
@@ -64,13 +62,11 @@ export const eventCommands: readonly Command[] = [
     args: "<id>",
     summary: "Show an event with its data and its deliveries",
     async run(call) {
-      const { api } = call.connection();
-      const event = dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } }));
+      const event = dataOf(await call.api.GET("/v1/events/{id}", byId(call.arg)));
       if (call.has("json")) return printObject(call, event);
       const { deliveries, ...fields } = event;
       printObject(call, fields);
       if (deliveries.length > 0) print(`\n${tableOf(deliveries, deliveryColumns)}`);
-      return undefined;
     },
   },
   listCommand(
@@ -104,8 +100,7 @@ function eventOf(call: CommandCall): NewEvent {
 }
 
 /** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
-async function postLines(call: CommandCall, file: string): Promise<undefined> {
-  const { api } = call.connection();
+async function postLines(call: CommandCall, file: string): Promise<void> {
   const lines = readText(file)
     .split("\n")
     .map((text, at) => ({ text, number: at + 1 }))
@@ -120,7 +115,7 @@ async function postLines(call: CommandCall, file: string): Promise<undefined> {
     const batch = events.slice(from, to);
     try {
       const body = { events: batch.map(({ event }) => event) };
-      const accepted = dataOf(await api.POST("/v1/events/batch", { body }));
+      const accepted = dataOf(await call.api.POST("/v1/events/batch", { body }));
       if (call.has("json")) for (const one of accepted.events) print(JSON.stringify(one));
     } catch (error) {
       progress("");
@@ -134,7 +129,6 @@ async function postLines(call: CommandCall, file: string): Promise<undefined> {
   }
   progress("");
   if (!call.has("json")) print(`${plural(events.length, "event")} posted`);
-  return undefined;
 }
 
 function endOfBatch(events: readonly Readonly<{ text: string }>[], from: number): number {

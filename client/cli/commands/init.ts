@@ -38,7 +38,6 @@ export const initCommand: Command = {
     cpSync(join(deployment, "migrations"), join(folder, "migrations"), { recursive: true });
     if (!isUpgrade) writeNewFolder(folder, deployment, name);
     print(isUpgrade ? UPGRADED : `Next:\n\n${NEXT.replace("FOLDER", call.arg)}`);
-    return undefined;
   },
 };
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { NewDestination, PolledEvent } from "../../src/api.ts";
 import { type Breakwater, dataOf, ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError } from "../command.ts";
-import { present } from "../input.ts";
+import { byId, present } from "../input.ts";
 import { filter, print, remark } from "../output.ts";
 
 export const listenCommand: Command = {
@@ -36,20 +36,19 @@ const AGAIN_S = 5;
 const UNCONVERTED_AGAIN_S = 60;
 const ANSWER_MS = 60_000;
 
-async function listen(call: CommandCall): Promise<undefined> {
+async function listen(call: CommandCall): Promise<void> {
   const target = targetOf(call.arg);
-  const { api } = call.connection();
   const given = call.text("destination");
   const { id, secret } =
-    given === undefined ? await destinationFor(call, api, target) : { id: given, secret: undefined };
+    given === undefined ? await destinationFor(call, target) : { id: given, secret: undefined };
   const stop = new AbortController();
   process.once("SIGINT", () => stop.abort());
   process.once("SIGTERM", () => stop.abort());
-  await replayFor(call, api, id);
+  await replayFor(call, id);
   remark(`Forwarding ${id} to ${target}${secret ? `; its secret is ${secret}` : ""}. Stop with Ctrl-C.`);
   while (!stop.signal.aborted) {
     try {
-      await forwardPage(call, api, id, target, stop.signal);
+      await forwardPage(call, id, target, stop.signal);
     } catch (error) {
       if (stop.signal.aborted) break;
       if (error instanceof ProblemError && error.problem.status < 500 && error.problem.status !== 429)
@@ -58,8 +57,7 @@ async function listen(call: CommandCall): Promise<undefined> {
       await sleep(AGAIN_S * 1000, undefined, { signal: stop.signal }).catch(() => {});
     }
   }
-  if (given === undefined) dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } }));
-  return undefined;
+  if (given === undefined) dataOf(await call.api.DELETE("/v1/destinations/{id}", byId(id)));
 }
 
 /** A port of this machine, or a URL. */
@@ -71,15 +69,15 @@ function targetOf(given: string): string {
 }
 
 /** The destination that an earlier run with the same arguments has left, or a new one. */
-async function destinationFor(call: CommandCall, api: Breakwater, target: string) {
+async function destinationFor(call: CommandCall, target: string) {
   const fields = call.fields<NewDestination>();
   const { event_types: types, tenant } = fields;
   const about = [hostname(), target, ...(types ?? [])].join(" ");
   const uid = `listen-${await digestOf(about)}`;
   const body = { kind: "poll", uid, description: `breakwater listen: ${about}`.slice(0, 200) } as const;
-  const created = await api.POST("/v1/destinations", { body: { ...body, ...fields } });
+  const created = await call.api.POST("/v1/destinations", { body: { ...body, ...fields } });
   if (created.response.status !== 409) return dataOf(created);
-  for await (const one of api.list("/v1/destinations", present({ tenant })))
+  for await (const one of call.api.list("/v1/destinations", present({ tenant })))
     if (one.uid === uid) return { id: one.id, secret: undefined };
   return dataOf(created);
 }
@@ -90,31 +88,30 @@ async function digestOf(text: string): Promise<string> {
 }
 
 /** Has the events come that were accepted before the destination was there, as a replay. */
-async function replayFor(call: CommandCall, api: Breakwater, id: string): Promise<void> {
+async function replayFor(call: CommandCall, id: string): Promise<void> {
   const event = call.text("replay");
-  const since = call.text("since") ?? (event && (await acceptedAt(api, event)));
+  const since = call.text("since") ?? (event && (await acceptedAt(call.api, event)));
   if (since === undefined) return;
   const until =
     event === undefined ? new Date().toISOString() : new Date(Date.parse(since) + 1).toISOString();
   const body = { destination_id: id, since, until, include: "missing", rate_per_minute: 6000 } as const;
-  const { total } = dataOf(await api.POST("/v1/replays", { body }));
+  const { total } = dataOf(await call.api.POST("/v1/replays", { body }));
   remark(`${total ?? "Some"} earlier events come by a replay`);
 }
 
 async function acceptedAt(api: Breakwater, id: string): Promise<string> {
-  return dataOf(await api.GET("/v1/events/{id}", { params: { path: { id } } })).timestamp;
+  return dataOf(await api.GET("/v1/events/{id}", byId(id))).timestamp;
 }
 
 /** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */
 async function forwardPage(
   call: CommandCall,
-  api: Breakwater,
   id: string,
   target: string,
   signal: AbortSignal,
 ): Promise<void> {
   const params = { path: { id }, query: PAGE };
-  const { data, iterator } = dataOf(await api.GET("/v1/destinations/{id}/poll", { params, signal }));
+  const { data, iterator } = dataOf(await call.api.GET("/v1/destinations/{id}/poll", { params, signal }));
   const waiting = [...data];
   const unanswered: PolledEvent[] = [];
   const work = async () => {
@@ -131,7 +128,7 @@ async function forwardPage(
       retry_after_s: one.fault === undefined ? AGAIN_S : UNCONVERTED_AGAIN_S,
     })),
   };
-  dataOf(await api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
+  dataOf(await call.api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
 }
 
 /** Posts an event, and prints what came of it; false where there was no answer. */

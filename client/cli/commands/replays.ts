@@ -1,5 +1,6 @@
 import { type Breakwater, dataOf, type NewReplay, type Replay } from "../../src/breakwater.ts";
-import { type Command, CommandLineError } from "../command.ts";
+import type { Command } from "../command.ts";
+import { byId } from "../input.ts";
 import { filter, listCommand, printObject, progress } from "../output.ts";
 
 export const replayCommands: readonly Command[] = [
@@ -26,12 +27,11 @@ export const replayCommands: readonly Command[] = [
       wait: { help: "Wait until it has ended, and show how far it is" },
     },
     async run(call) {
-      const { since, until = new Date().toISOString(), ...fields } = call.fields<NewReplay>();
-      if (since === undefined) throw new CommandLineError("replays create needs --since");
-      const { api } = call.connection();
-      const body: NewReplay = { ...fields, destination_id: call.arg, since, until };
-      const replay = dataOf(await api.POST("/v1/replays", { body }));
-      return printObject(call, call.has("wait") ? await ended(api, replay) : replay);
+      const since = call.needed("since");
+      const until = new Date().toISOString();
+      const body = { until, ...call.fields<NewReplay>(), destination_id: call.arg, since };
+      const replay = dataOf(await call.api.POST("/v1/replays", { body }));
+      return printObject(call, call.has("wait") ? await ended(call.api, replay) : replay);
     },
   },
   listCommand(
@@ -63,9 +63,8 @@ export const replayCommands: readonly Command[] = [
     summary: "Show a replay and how far it is",
     options: { wait: { help: "Wait until it has ended, and show how far it is" } },
     async run(call) {
-      const { api } = call.connection();
-      const replay = await replayOf(api, call.arg);
-      return printObject(call, call.has("wait") ? await ended(api, replay) : replay);
+      const replay = await replayOf(call.api, call.arg);
+      return printObject(call, call.has("wait") ? await ended(call.api, replay) : replay);
     },
   },
   {
@@ -73,15 +72,13 @@ export const replayCommands: readonly Command[] = [
     args: "<id>",
     summary: "Stop a replay; what it has requeued is still delivered",
     async run(call) {
-      const { api } = call.connection();
-      const path = { id: call.arg };
-      return printObject(call, dataOf(await api.POST("/v1/replays/{id}/cancel", { params: { path } })));
+      return printObject(call, dataOf(await call.api.POST("/v1/replays/{id}/cancel", byId(call.arg))));
     },
   },
 ];
 
 async function replayOf(api: Breakwater, id: string): Promise<Replay> {
-  return dataOf(await api.GET("/v1/replays/{id}", { params: { path: { id } } }));
+  return dataOf(await api.GET("/v1/replays/{id}", byId(id)));
 }
 
 const POLL_MS = 2_000;

@@ -16,8 +16,8 @@ export const verifyCommand: Command = {
     body: { value: "file", help: "A file with the body; required" },
   },
   async run(call) {
-    const file = call.text("body");
-    if (file === undefined || file === "-") throw new CommandLineError("verify needs --body <file>");
+    const file = call.needed("body");
+    if (file === "-") throw new CommandLineError("verify needs --body <file>");
     const headers = headersIn(call.list("header") ?? []);
     const body = readText(file);
     const secret = await secretFrom("WEBHOOK_SECRET", "Signing secret");

@@ -10,14 +10,13 @@ import type { Refused } from "../../core/result.ts";
 import { VERSION } from "../../core/version.ts";
 import { findVisitorsAgent } from "../../features/portal-links/visits.ts";
 import type { Caller } from "../../features/service.ts";
-import { faultOf } from "../../log.ts";
 import { overCallerLimit } from "../../rate-limits.ts";
 import { servicesOf } from "../../services.ts";
 import type { ApiOptions } from "../api.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import { type ApiContext, type ApiEnv, withServices } from "../context.ts";
 import { encodingFault, parseJson, readAtMost } from "../json-body.ts";
-import { onError, problem, retryAfterOf, serverStatusOf, unexpectedError } from "../problems.ts";
+import { failedRequest, onError, problem, retryAfterOf, serverStatusOf } from "../problems.ts";
 import { changingTools } from "./changing.ts";
 import { changingEventMethods, eventsResult } from "./events.ts";
 import {
@@ -29,6 +28,7 @@ import {
   type RpcRequest,
   revisions,
   rpcCodes,
+  rpcFault,
 } from "./message.ts";
 import { readingTools } from "./reading.ts";
 import { inputSchemas } from "./schemas.ts";
@@ -62,9 +62,8 @@ function orVisiting(authenticate: Authenticate): Authenticate {
 const ownOriginOnly: MiddlewareHandler<ApiEnv> = async ({ req }, next) => {
   const origin = req.header("origin");
   if (origin !== undefined && origin !== new URL(req.url).origin)
-    return rpcAnswer({ status: 403, code: rpcCodes.notARequest, message: "The Origin is not this server's" });
-  await next();
-  return;
+    return rpcAnswer(rpcFault(403, "notARequest", "The Origin is not this server's"));
+  return next();
 };
 
 const MOST_BYTES = 256 * 1024;
@@ -81,29 +80,23 @@ async function answer(c: ApiContext): Promise<Response> {
     const made = await resultOf(c, message, tool);
     return "code" in made ? rpcAnswer({ ...made, id: message.id }) : rpcResult(message, made);
   } catch (error) {
-    const status = serverStatusOf(error);
-    const { method } = message;
-    c.get("services").log({ what: "request_failed", method, path: PATH, status, fault: faultOf(error) });
-    return refusedAnswer(status, unexpectedError(error), message.id);
+    const refused = failedRequest(c.get("services").log, { method: message.method, path: PATH }, error);
+    return refusedAnswer(serverStatusOf(error), refused, message.id);
   }
 }
 
 async function readMessage(request: Request) {
   const type = request.headers.get("content-type") ?? "";
   if (!/^application\/json\s*(;|$)/i.test(type))
-    return fault(415, rpcCodes.notARequest, "expected Content-Type: application/json");
+    return rpcFault(415, "notARequest", "expected Content-Type: application/json");
   const encoding = encodingFault(request.headers);
-  if (encoding) return fault(415, rpcCodes.notARequest, encoding);
+  if (encoding) return rpcFault(415, "notARequest", encoding);
   const chunks: Uint8Array[] = [];
   if (!(await readAtMost(request, MOST_BYTES, (chunk) => chunks.push(chunk))))
-    return fault(413, rpcCodes.notARequest, `The body is larger than ${MOST_BYTES} bytes`);
+    return rpcFault(413, "notARequest", `The body is larger than ${MOST_BYTES} bytes`);
   const parsed = parseJson(joined(chunks), JSON.parse);
-  if (parsed.kind === "fault") return fault(400, rpcCodes.unparseable, `The body ${parsed.fault}`);
+  if (parsed.kind === "fault") return rpcFault(400, "unparseable", `The body ${parsed.fault}`);
   return messageIn(parsed.value, request.headers);
-}
-
-function fault(status: number, code: number, message: string): RpcFault {
-  return { kind: "fault", status, code, message };
 }
 
 async function overLimit(c: ApiContext, name: "read" | "write", id: RpcId | undefined) {
@@ -137,12 +130,9 @@ async function resultOf(
   tool: Tool | undefined,
 ): Promise<object | RpcFault> {
   const { method, params, isStateless } = request;
-  const unknown = fault(
-    isStateless ? 404 : 200,
-    rpcCodes.unknownMethod,
-    `There is no method ${method.slice(0, 100)}`,
-  );
-  const invalid = (message: string) => fault(200, rpcCodes.invalidParams, message);
+  const unknownText = `There is no method ${method.slice(0, 100)}`;
+  const unknown = rpcFault(isStateless ? 404 : 200, "unknownMethod", unknownText);
+  const invalid = (message: string) => rpcFault(200, "invalidParams", message);
   const caller = callerOfAgent(c);
   switch (method) {
     case "tools/list":

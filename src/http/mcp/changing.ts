@@ -14,9 +14,9 @@ import {
 import { eventType, strict } from "../../features/parameters.ts";
 import { newReplay } from "../../features/replays/schema.ts";
 import { cancelReplay, replayView, startReplay } from "../../features/replays/service.ts";
-import { type Destination, limitsOf, statusOf } from "../../store/destination.ts";
+import { limitsOf, statusOf } from "../../store/destination.ts";
 import { deliveryIdField, destinationIdField, linkTo, replayIdField } from "./fields.ts";
-import { type AgentCall, beginning, changingTool, outside, type Tool } from "./tool.ts";
+import { beginning, changingTool, outside, type Tool } from "./tool.ts";
 
 /** Deliveries of one call. */
 const MOST_DELIVERIES = 50;
@@ -24,16 +24,24 @@ const IDS_EXPECTED = `expected a list of 1 to ${MOST_DELIVERIES} ids of deliveri
 
 const deliveryIdsInput = strict({
   delivery_ids: z
-    .array(deliveryIdField, { error: IDS_EXPECTED })
-    .min(1, { error: IDS_EXPECTED })
-    .max(MOST_DELIVERIES, { error: IDS_EXPECTED }),
+    .array(deliveryIdField, IDS_EXPECTED)
+    .min(1, IDS_EXPECTED)
+    .max(MOST_DELIVERIES, IDS_EXPECTED),
 });
 
-const destinationInput = strict({ destination_id: destinationIdField });
+type StatusTool = Readonly<{ title: string; description: string; service: typeof pauseDestination }>;
 
-function statusShown({ id, tenant, statusReason, ...row }: Destination, call: AgentCall) {
-  const status = statusOf({ status: row.status });
-  return { id, tenant, status, status_reason: statusReason, page: linkTo(call, "destinations", id) };
+/** A tool that sets the status of a destination. */
+function statusTool(name: string, { service, ...about }: StatusTool): Tool {
+  return changingTool({
+    ...{ name, ...about, permission: service.permission, isIdempotent: true },
+    input: strict({ destination_id: destinationIdField }),
+    run: async (call, { destination_id: id }) =>
+      mapOk(await service(call, id), ({ tenant, statusReason, ...row }) => {
+        const status = statusOf({ status: row.status });
+        return { id, tenant, status, status_reason: statusReason, page: linkTo(call, "destinations", id) };
+      }),
+  });
 }
 
 const { timeout_ms, max_concurrency, rate_per_second, rate_burst } = destinationChange.shape;
@@ -96,28 +104,16 @@ export const changingTools: readonly Tool[] = [
     run: async (call, { replay_id }) => mapOk(await cancelReplay(call, replay_id), replayView),
   }),
 
-  changingTool({
-    name: "pause_destination",
+  statusTool("pause_destination", {
     title: "Pause a destination",
     description: "Its deliveries wait until it is resumed.",
-    permission: pauseDestination.permission,
-    isIdempotent: true,
-    input: destinationInput,
-    run: async (call, { destination_id }) =>
-      mapOk(await pauseDestination(call, destination_id), (row) => statusShown(row, call)),
+    service: pauseDestination,
   }),
-
-  changingTool({
-    name: "resume_destination",
+  statusTool("resume_destination", {
     title: "Resume a destination",
     description: "What waits is sent, beginning with one attempt at a time. Repair the receiver first.",
-    permission: resumeDestination.permission,
-    isIdempotent: true,
-    input: destinationInput,
-    run: async (call, { destination_id }) =>
-      mapOk(await resumeDestination(call, destination_id), (row) => statusShown(row, call)),
+    service: resumeDestination,
   }),
-
   changingTool({
     name: "set_limits",
     title: "Set a destination's limits",

@@ -18,8 +18,8 @@ export const replayIdField = idField("replay", "rpl_8m2x0f7q9a4r6t1v3w5y");
 const AT_EXPECTED = "expected the `at` of an attempt, as the delivery has it";
 
 export const attemptTimeField = z
-  .string({ error: AT_EXPECTED })
-  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, { error: AT_EXPECTED })
+  .string(AT_EXPECTED)
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, AT_EXPECTED)
   .describe("The `at` of the attempt, as the delivery has it.");
 
 /** The most entries of a page: an agent's context is small. */
@@ -27,9 +27,9 @@ const MOST_ENTRIES = 50;
 const LIMIT_EXPECTED = `expected a whole number from 1 to ${MOST_ENTRIES}`;
 
 export const pageLimitField = z
-  .int({ error: LIMIT_EXPECTED })
-  .min(1, { error: LIMIT_EXPECTED })
-  .max(MOST_ENTRIES, { error: LIMIT_EXPECTED })
+  .int(LIMIT_EXPECTED)
+  .min(1, LIMIT_EXPECTED)
+  .max(MOST_ENTRIES, LIMIT_EXPECTED)
   .default(10)
   .describe(`The number of entries in a page, 1 to ${MOST_ENTRIES}; 10 by default.`);
 

@@ -113,22 +113,24 @@ export function fieldsOf(value: unknown): Fields | undefined {
   return isJsonObject(value) ? value : undefined;
 }
 
+export function rpcFault(status: number, code: keyof typeof rpcCodes, message: string): RpcFault {
+  return { kind: "fault", status, code: rpcCodes[code], message };
+}
+
 /** @param fault completes "The message" */
 function notARequest(fault: string): RpcFault {
-  return { kind: "fault", status: 400, code: rpcCodes.notARequest, message: `The message ${fault}` };
+  return rpcFault(400, "notARequest", `The message ${fault}`);
 }
 
 function headerMismatch(message: string): RpcFault {
-  return { kind: "fault", status: 400, code: rpcCodes.headerMismatch, message };
+  return rpcFault(400, "headerMismatch", message);
 }
 
 function missingMeta(name: string): RpcFault {
-  const message = `params._meta lacks io.modelcontextprotocol/${name}`;
-  return { kind: "fault", status: 400, code: rpcCodes.invalidParams, message };
+  return rpcFault(400, "invalidParams", `params._meta lacks io.modelcontextprotocol/${name}`);
 }
 
 function unsupported(requested: string): RpcFault {
   const data = { supported: revisions, requested: requested.slice(0, 100) };
-  const message = "Unsupported protocol version";
-  return { kind: "fault", status: 400, code: rpcCodes.unsupportedRevision, message, data };
+  return { ...rpcFault(400, "unsupportedRevision", "Unsupported protocol version"), data };
 }

@@ -83,12 +83,10 @@ export function registerApplications(app: Hono<ApiEnv>): void {
 /** Middleware: 403 to a key that is bound to a tenant. */
 const ofOperator: MiddlewareHandler<ApiEnv> = async (c, next) => {
   const refusal = refuseApplications(c.get("principal"));
-  if (refusal) return answerOf(refusal);
-  await next();
-  return;
+  return refusal ? answerOf(refusal) : next();
 };
 
-const noExclusion = z.literal("false", { error: "expected false: the list has all applications" }).optional();
+const noExclusion = z.literal("false", "expected false: the list has all applications").optional();
 
 const listQuery = z.object({
   ...orderedQuery,
@@ -102,16 +100,13 @@ const RATE_EXPECTED = "expected a whole number from 1 to 10000";
 
 /** Attempts per second. */
 export const rateField = z
-  .int({ error: RATE_EXPECTED })
-  .min(1, { error: RATE_EXPECTED })
-  .max(limitShape.fields.rate_per_second.max, { error: RATE_EXPECTED })
+  .int(RATE_EXPECTED)
+  .min(1, RATE_EXPECTED)
+  .max(limitShape.fields.rate_per_second.max, RATE_EXPECTED)
   .nullish();
 
 export const applicationInput = z.object({
-  name: z
-    .string({ error: NAME_EXPECTED })
-    .min(1, { error: NAME_EXPECTED })
-    .max(256, { error: NAME_EXPECTED }),
+  name: z.string(NAME_EXPECTED).min(1, NAME_EXPECTED).max(256, NAME_EXPECTED),
   uid: uidField.nullish(),
   metadata: destinationChange.shape.metadata,
   throttleRate: rateField,

@@ -109,18 +109,14 @@ async function missingOf(c: ApiContext, application: Application, ofThing: Respo
 }
 
 const STATUS_EXPECTED = "expected 0 (success), 1 (pending), 2 (fail), 3 (sending) or 4 (canceled)";
-const CLASS_EXPECTED = "expected 0, 100, 200, 300, 400 or 500";
 
-export const statusParam = z
-  .enum(["0", "1", "2", "3", "4"], { error: STATUS_EXPECTED })
-  .transform(Number)
-  .optional();
+export const statusParam = z.enum(["0", "1", "2", "3", "4"], STATUS_EXPECTED).transform(Number).optional();
 
 const attemptQuery = {
   ...messageQuery,
   status: statusParam,
   status_code_class: z
-    .enum(["0", "100", "200", "300", "400", "500"], { error: CLASS_EXPECTED })
+    .enum(["0", "100", "200", "300", "400", "500"], "expected 0, 100, 200, 300, 400 or 500")
     .transform(Number)
     .optional(),
   with_msg: flag,

@@ -75,7 +75,7 @@ const bulk = range.extend({
   tag: z.unknown().optional(),
   channel: z.unknown().optional(),
   statusCodeClass: z.unknown().optional(),
-  status: z.union([z.literal(0), z.literal(2)], { error: STATUS_EXPECTED }).nullish(),
+  status: z.union([z.literal(0), z.literal(2)], STATUS_EXPECTED).nullish(),
 });
 
 const bothKinds: FieldError = {
@@ -132,13 +132,11 @@ const TASKS_KNOWN = [
 const listQuery = z.object({
   ...pageQuery,
   iterator: cursorParam(z.int().positive()),
-  status: z.enum(STATUSES, { error: `expected ${STATUSES.join(", ")}` }).optional(),
+  status: z.enum(STATUSES, `expected ${STATUSES.join(", ")}`).optional(),
   task: z
-    .enum([...TASKS, ...TASKS_KNOWN, "application.purge_content"], {
-      error: `expected ${TASKS.join(", ")}`,
-    })
+    .enum([...TASKS, ...TASKS_KNOWN, "application.purge_content"], `expected ${TASKS.join(", ")}`)
     .optional(),
-  order: z.enum(["descending"], { error: "expected descending: the newest task comes first" }).optional(),
+  order: z.enum(["descending"], "expected descending: the newest task comes first").optional(),
 });
 
 /** The newest first. A page may be short, and still have a next one: it is filtered after it is read. */

@@ -43,8 +43,8 @@ const IDS_EXPECTED = `expected a list of at most ${MOST_MESSAGES} ids or eventId
 
 const bulk = z.object({
   ids: z
-    .array(z.string({ error: IDS_EXPECTED }).max(256, { error: IDS_EXPECTED }), { error: IDS_EXPECTED })
-    .max(MOST_MESSAGES, { error: IDS_EXPECTED })
+    .array(z.string(IDS_EXPECTED).max(256, IDS_EXPECTED), IDS_EXPECTED)
+    .max(MOST_MESSAGES, IDS_EXPECTED)
     .default([]),
 });
 

@@ -158,12 +158,12 @@ function secretAnswer(c: ApiContext, { secret, public_key: half }: ShownSecret) 
 }
 
 const HEADERS_EXPECTED = "expected an object of strings";
-const headersField = recordOf(z.string(), z.string({ error: HEADERS_EXPECTED }), { error: HEADERS_EXPECTED });
+const headersField = recordOf(z.string(), z.string(HEADERS_EXPECTED), { error: HEADERS_EXPECTED });
 const NAMES_EXPECTED = "expected a list of names of headers";
 const headersPatch = z.object({
   headers: headersField,
   deleteHeaders: z
-    .array(z.string({ error: NAMES_EXPECTED }), { error: NAMES_EXPECTED })
+    .array(z.string(NAMES_EXPECTED), NAMES_EXPECTED)
     .nullish()
     .transform((given) => given ?? []),
 });
@@ -185,7 +185,7 @@ const sharedShape: object = Object.fromEntries(
 /** Fields that the schema of destinations checks are passed on as they are given. */
 const endpointUpdate = z.object({
   ...sharedShape,
-  url: z.string({ error: "expected a URL" }),
+  url: z.string("expected a URL"),
   uid: uidField.nullish(),
   disabled: optionalBoolean,
   eventTypes: z.unknown().optional(),
@@ -201,7 +201,7 @@ const newEndpoint = endpointUpdate.extend({
 
 const endpointPatch = endpointUpdate
   .partial()
-  .extend({ secret: z.null({ error: "expected none: secret/rotate takes a secret as its key" }).optional() });
+  .extend({ secret: z.null("expected none: secret/rotate takes a secret as its key").optional() });
 
 type NewEndpoint = z.infer<typeof newEndpoint>;
 export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };

@@ -81,19 +81,17 @@ export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
 
 const listQuery = z.object({ ...orderedQuery, include_archived: flag, with_content: flag });
 
-const SCHEMAS_EXPECTED = "expected an object of schemas by their versions";
-
 const typeInput = z.object({
-  description: z.string({ error: "expected a string" }),
+  description: z.string("expected a string"),
   archived: optionalBoolean,
   deprecated: optionalBoolean,
-  schemas: z.record(z.string(), z.unknown(), { error: SCHEMAS_EXPECTED }).nullish(),
-  groupName: z.string({ error: "expected a string" }).nullish(),
+  schemas: z.record(z.string(), z.unknown(), "expected an object of schemas by their versions").nullish(),
+  groupName: z.string("expected a string").nullish(),
   featureFlag: z.unknown().optional(),
-  featureFlags: z.array(z.unknown(), { error: "expected a list" }).nullish(),
+  featureFlags: z.array(z.unknown(), "expected a list").nullish(),
 });
 
-const newType = typeInput.extend({ name: z.string({ error: "expected a string" }) });
+const newType = typeInput.extend({ name: z.string("expected a string") });
 
 type Input = { [K in keyof z.infer<typeof typeInput>]?: z.infer<typeof typeInput>[K] | undefined };
 

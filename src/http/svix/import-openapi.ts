@@ -17,8 +17,8 @@ export function registerImport(app: Hono<ApiEnv>): void {
 }
 
 const importInput = z.object({
-  spec: z.record(z.string(), z.unknown(), { error: "expected an OpenAPI document as an object" }).nullish(),
-  specRaw: z.string({ error: "expected an OpenAPI document as YAML or JSON" }).nullish(),
+  spec: z.record(z.string(), z.unknown(), "expected an OpenAPI document as an object").nullish(),
+  specRaw: z.string("expected an OpenAPI document as YAML or JSON").nullish(),
   dryRun: optionalBoolean,
   replaceAll: optionalBoolean,
 });

@@ -119,30 +119,29 @@ export function registerMessages(app: Hono<ApiEnv>): void {
 }
 
 const EVENT_ID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
-const OBJECT_EXPECTED = "expected an object";
 
 const messageInput = z.object({
   eventType: z.unknown(),
   payload: z.unknown(),
   eventId: z
-    .string({ error: EVENT_ID_EXPECTED })
-    .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: EVENT_ID_EXPECTED })
+    .string(EVENT_ID_EXPECTED)
+    .regex(/^[A-Za-z0-9_.-]{1,256}$/, EVENT_ID_EXPECTED)
     .nullish(),
   tags: z.unknown().optional(),
   deliverAt: z.unknown().optional(),
   channels: z.unknown().optional(),
-  payloadRetentionPeriod: z.number({ error: "expected a number of days" }).nullish(),
-  payloadRetentionHours: z.number({ error: "expected a number of hours" }).nullish(),
-  transformationsParams: z.record(z.string(), z.unknown(), { error: OBJECT_EXPECTED }).nullish(),
+  payloadRetentionPeriod: z.number("expected a number of days").nullish(),
+  payloadRetentionHours: z.number("expected a number of hours").nullish(),
+  transformationsParams: z.record(z.string(), z.unknown(), "expected an object").nullish(),
   application: applicationInput.nullish(),
 });
 
 type MessageInput = z.infer<typeof messageInput>;
 
 const exampleInput = z.object({
-  eventType: z.string({ error: "expected the name of an event type" }),
-  exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
-  payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
+  eventType: z.string("expected the name of an event type"),
+  exampleIndex: z.int("expected a whole number").nullish(),
+  payload: z.null("expected none: a payload of your own is a message").optional(),
 });
 
 function refuseUnsupported({ config }: Services, input: MessageInput): void {

@@ -70,15 +70,12 @@ const CAPABILITIES = [
 ] as const;
 
 const CAPABILITIES_EXPECTED = `expected a list of ${CAPABILITIES.join(", ")}`;
-const FLAGS_EXPECTED = "expected a list";
 
 const accessInput = z.object({
   application: applicationInput.nullish(),
   readOnly: optionalBoolean,
-  capabilities: z
-    .array(z.enum(CAPABILITIES, { error: CAPABILITIES_EXPECTED }), { error: CAPABILITIES_EXPECTED })
-    .nullish(),
-  featureFlags: z.array(z.unknown(), { error: FLAGS_EXPECTED }).nullish(),
+  capabilities: z.array(z.enum(CAPABILITIES, CAPABILITIES_EXPECTED), CAPABILITIES_EXPECTED).nullish(),
+  featureFlags: z.array(z.unknown(), "expected a list").nullish(),
   sessionId: z.unknown().optional(),
   expiry: z.unknown().optional(),
 });

@@ -113,11 +113,11 @@ const LIMIT_EXPECTED = "expected a whole number from 1 to 250";
 const FLAG_EXPECTED = "expected true or false";
 
 /** A field that is true, false or left out. */
-export const optionalBoolean = z.boolean({ error: FLAG_EXPECTED }).nullish();
+export const optionalBoolean = z.boolean(FLAG_EXPECTED).nullish();
 
 /** `true` or `false` in a query. */
 export const flag = z
-  .enum(["true", "false"], { error: FLAG_EXPECTED })
+  .enum(["true", "false"], FLAG_EXPECTED)
   .transform((given) => given === "true")
   .optional();
 
@@ -125,7 +125,7 @@ export const flag = z
 export const pageQuery = {
   limit: z
     .string()
-    .regex(/^([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|250)$/, { error: LIMIT_EXPECTED })
+    .regex(/^([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|250)$/, LIMIT_EXPECTED)
     .default("50")
     .transform(Number),
   iterator: z.string().optional(),
@@ -134,9 +134,7 @@ export const pageQuery = {
 /** What lists in order of id take besides. */
 export const orderedQuery = {
   ...pageQuery,
-  order: z
-    .enum(["ascending", "descending"], { error: "expected ascending or descending" })
-    .default("ascending"),
+  order: z.enum(["ascending", "descending"], "expected ascending or descending").default("ascending"),
 };
 
 /** A page of at most `limit` entries. The caller reads one entry more, to see whether there is a next page. */

@@ -20,9 +20,9 @@ import { bodyOf, callerWithin, granted, optionalBoolean, refuseFields, unsupport
 const TRANSFORMATION = "/api/v1/app/:app/endpoint/:endpoint/transformation";
 
 const transformationPatch = z.object({
-  code: z.string({ error: "expected a text, or null" }).nullish(),
+  code: z.string("expected a text, or null").nullish(),
   enabled: optionalBoolean,
-  variables: z.record(z.string(), z.unknown(), { error: "expected an object" }).nullish(),
+  variables: z.record(z.string(), z.unknown(), "expected an object").nullish(),
 });
 
 /**
