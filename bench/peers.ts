@@ -2,7 +2,7 @@
  * `npm run bench:peers`: Breakwater beside other senders' own servers, with the same client, events and receivers. The
  * servers run already; Breakwater is started on the local runtime, and a deployment can be compared too.
  */
-import { readFlags, runScript, UsageError } from "../tools/flags.ts";
+import { type Flags, readFlags, runScript, UsageError } from "../tools/flags.ts";
 import { compare, type Entrant } from "./peers/compare.ts";
 import { deployedBreakwater, outpost, type Server, svix } from "./peers/servers.ts";
 import { save } from "./results.ts";
@@ -110,19 +110,18 @@ const read = () => {
   if (!flags.values.help) plan = planOf(flags.values);
   return flags;
 };
-process.exit(
-  await runScript(HELP, read, async ({ values }) => {
-    if (plan === undefined) return 0;
-    const endpoints = await openEndpoints(plan.endpoints, plan.outside);
-    const tables = await compare(plan.entrants, endpoints, plan.rounds, (line) => console.log(line));
-    console.log(`\n${report(tables)}`);
-    const shown = ["svix", "outpost", "breakwater"].filter((name) => values[name] !== undefined);
-    if (values.save)
-      save(
-        "peers",
-        { endpoints: plan.endpoints, tables },
-        shown.flatMap((name) => [`--${name}`, "…"]),
-      );
-    return 0;
-  }),
-);
+const script = async ({ values }: Flags) => {
+  if (plan === undefined) return 0;
+  const endpoints = await openEndpoints(plan.endpoints, plan.outside);
+  const tables = await compare(plan.entrants, endpoints, plan.rounds, (line) => console.log(line));
+  console.log(`\n${report(tables)}`);
+  const shown = ["svix", "outpost", "breakwater"].filter((name) => values[name] !== undefined);
+  if (values.save)
+    save(
+      "peers",
+      { endpoints: plan.endpoints, tables },
+      shown.flatMap((name) => [`--${name}`, "…"]),
+    );
+  return 0;
+};
+process.exit(await runScript(HELP, script, read));

@@ -7,7 +7,7 @@ import { runScenario } from "./demo/run.ts";
 import { startEndpoints } from "./demo/scenario.ts";
 import { openScreen } from "./demo/screen.ts";
 import { printFaults, printSummary, tryItLines } from "./demo/summary.ts";
-import { type Flags, readFlags, runScript } from "./flags.ts";
+import { type Flags, runScript } from "./flags.ts";
 import { whenOrphaned } from "./process-groups.ts";
 import { apiClient, keepFiring } from "./stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "./throwaway.ts";
@@ -18,14 +18,6 @@ const HELP = `npm run demo -- [flags]    Breakwater at work for a minute and a h
   --no-strict     do not enforce the quotas that Cloudflare enforces
   --latency SEED  calls to D1, gates and queues take as long as they do in production
   -h, --help      this`;
-
-function read(): Flags {
-  return readFlags(process.argv.slice(2), {
-    keep: { type: "boolean" },
-    strict: { type: "boolean" },
-    latency: { type: "string" },
-  });
-}
 
 async function demo({ values }: Flags): Promise<number> {
   console.log("Starting Breakwater: an empty D1, the Worker, five customers' endpoints …");
@@ -60,4 +52,4 @@ function breachesIn(output: string): string[] {
 // Children and files go with this process: see process-groups.ts and throwaway.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 whenOrphaned(() => process.exit(130));
-process.exit(await runScript(HELP, read, demo));
+process.exit(await runScript(HELP, demo));

@@ -1,7 +1,7 @@
 /** `npm run deploy`: a deployment with all that belongs to it; see deploy/pipeline.ts for its steps. */
 import { parseArgs } from "node:util";
 import { type Deployment, deploy, planDeployment } from "./deploy/pipeline.ts";
-import { type Flags, runScript, UsageError } from "./flags.ts";
+import { type Flag, type Flags, flagsIn, runScript, UsageError } from "./flags.ts";
 
 const HELP = `npm run deploy -- [flags]    Checks wrangler.toml, creates missing databases, migrates all of them, deploys the
                              Worker, and asks for its health. Can be repeated at any time.
@@ -16,15 +16,7 @@ const HELP = `npm run deploy -- [flags]    Checks wrangler.toml, creates missing
 All other flags are those of wrangler deploy.`;
 
 const text = { type: "string" } as const;
-const own = {
-  help: { type: "boolean", short: "h" },
-  "dry-run": { type: "boolean" },
-  "secrets-file": text,
-  location: text,
-  "health-timeout": text,
-  cwd: text,
-  jurisdiction: text,
-} as const;
+const own = { ...flagsIn(HELP), cwd: text, jurisdiction: text };
 /** Flags of `wrangler deploy` that are handed on. Any other is a mistake: one of `--dry-run` must deploy nothing. */
 const WRANGLERS = new Set(
   (
@@ -53,14 +45,14 @@ export function readDeployment(
   args: readonly string[],
   environment = process.env.CLOUDFLARE_ENV ?? "",
 ): Invocation {
-  const options = { ...own, ...sharedFlags };
+  const options: Readonly<Record<string, Flag>> = { ...own, ...sharedFlags };
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true });
   const values: Record<string, string | boolean | undefined> = {};
   const shared: string[] = [];
   const others = new Map<number, string>();
   for (const token of tokens) {
-    const isKnown = token.kind === "option" && token.name in options;
-    if (!isKnown) {
+    const flag = token.kind === "option" ? options[token.name] : undefined;
+    if (token.kind !== "option" || !flag) {
       if (token.kind === "option" && !WRANGLERS.has(token.name.replace(/^no-(?!bundle)/, "")))
         throw new UsageError(`Unknown flag: ${token.rawName}`);
       others.set(token.index, args[token.index] ?? "");
@@ -69,7 +61,7 @@ export function readDeployment(
     const { name, rawName } = token;
     // Wrangler takes `-e=staging` for `-e staging`.
     const value = rawName.startsWith("--") ? token.value : token.value?.replace(/^=/, "");
-    if (options[name as keyof typeof options].type === "boolean") {
+    if (flag.type === "boolean") {
       if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
       values[name] = true;
       continue;
@@ -108,9 +100,10 @@ if (import.meta.main) {
     invocation = readDeployment(process.argv.slice(2));
     return invocation.flags;
   };
-  process.exitCode = await runScript(HELP, read, async () => {
+  const script = async () => {
     const run = invocation.isDryRun ? planDeployment : deploy;
     await run(invocation.deployment, (line) => console.log(line));
     return 0;
-  });
+  };
+  process.exitCode = await runScript(HELP, script, read);
 }

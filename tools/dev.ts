@@ -2,7 +2,7 @@
 
 import { heldOutput } from "./dev-output.ts";
 import { devVar, ensureDevVars } from "./dev-vars.ts";
-import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
+import { type Flags, flagsIn, readFlags, runScript, whereabouts } from "./flags.ts";
 import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
 import { listenFault, portIn } from "./ports.ts";
@@ -27,14 +27,12 @@ const DEV_WORKER = "tools/dev/worker.ts";
 
 const text = { type: "string" } as const;
 const ownFlags = { strict: { type: "boolean" }, latency: text } as const;
-const wranglerFlags = Object.fromEntries(
-  (
-    "port ip persist-to var log-level local-protocol https-key-path https-cert-path host local-upstream " +
-    "upstream-protocol env env-file"
-  )
-    .split(" ")
-    .map((name) => [name, text]),
-);
+const others =
+  "log-level local-protocol https-key-path https-cert-path host local-upstream upstream-protocol env env-file";
+const wranglerFlags = {
+  ...flagsIn(HELP),
+  ...Object.fromEntries(others.split(" ").map((name) => [name, text])),
+};
 
 const PORT = 8787;
 
@@ -120,4 +118,4 @@ async function announce(url: string, args: readonly string[]): Promise<void> {
   console.log(`${whereabouts(url, key ?? devVar("ADMIN_KEY"))}\n`);
 }
 
-process.exitCode = await runScript(HELP, read, dev);
+process.exitCode = await runScript(HELP, dev, read);

@@ -2,7 +2,9 @@
 import { parseArgs } from "node:util";
 import { whenOrphaned } from "./process-groups.ts";
 
-type Flag = Readonly<{ type: "boolean" | "string"; short?: string }>;
+export type Flag = Readonly<{ type: "boolean" | "string"; short?: string }>;
+
+const HELP: Flag = { type: "boolean", short: "h" };
 
 export type Flags = Readonly<{
   /** The last value of each flag that was given. */
@@ -15,6 +17,21 @@ export type Flags = Readonly<{
 export class UsageError extends Error {}
 
 /**
+ * The flags that a help text describes, each at the beginning of a line or behind another one and a comma: `-c, --config FILE`.
+ * A capital word behind a flag stands for its value.
+ */
+export function flagsIn(help: string): Readonly<Record<string, Flag>> {
+  const heads = help.split("\n").flatMap((line) => /^ {2}(-.*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
+  const found = heads.join(" ").matchAll(/(?:-(\w), )?--(?:no-)?([\w-]+)( [A-Z])?/g);
+  return Object.fromEntries(
+    [...found].map(([, short, name, value]) => [
+      name,
+      { type: value ? "string" : "boolean", ...(short && { short }) },
+    ]),
+  );
+}
+
+/**
  * Reads the script's own flags, and separates those that it passes on to another program.
  * @throws UsageError for an unknown flag, a missing or superfluous value, and a positional argument
  */
@@ -23,7 +40,7 @@ export function readFlags(
   own: Readonly<Record<string, Flag>>,
   passedOn: Readonly<Record<string, Flag>> = {},
 ): Flags {
-  const options = { help: { type: "boolean", short: "h" } as const, ...own, ...passedOn };
+  const options: Readonly<Record<string, Flag>> = { help: HELP, ...own, ...passedOn };
   const { tokens } = parseArgs({
     args: [...args],
     options,
@@ -38,7 +55,7 @@ export function readFlags(
     if (token.kind === "positional") throw new UsageError(`Unexpected argument: ${token.value}`);
     const { name, rawName } = token;
     const isNegated = rawName === `--no-${name}`;
-    const flag: Flag | undefined = options[name as "help"];
+    const flag = options[name];
     if (!flag || (isNegated && flag.type !== "boolean")) throw new UsageError(`Unknown flag: ${rawName}`);
     if (flag.type === "string" && token.value === undefined) throw new UsageError(`${rawName} needs a value`);
     if (flag.type === "boolean" && token.value !== undefined)
@@ -92,8 +109,8 @@ export function interruption(onFirst = () => {}): AbortSignal {
 /** Runs a script and returns its exit code: 0 after --help, 2 after a mistake in the command line. */
 export async function runScript(
   help: string,
-  read: () => Flags,
   script: (flags: Flags) => Promise<number>,
+  read = () => readFlags(process.argv.slice(2), flagsIn(help)),
 ): Promise<number> {
   try {
     const flags = read();

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { isJsonObject, parsedJson } from "../src/core/json-value.ts";
-import { type Flags, numberFlag, readFlags, runScript, textFlag } from "./flags.ts";
+import { type Flags, numberFlag, runScript, textFlag } from "./flags.ts";
 import { type Hit, type Reply, startReceiver } from "./receiver.ts";
 
 const HELP = `npm run receiver -- [flags]    An endpoint that verifies deliveries and prints them; Ctrl-C ends it.
@@ -17,13 +17,6 @@ const HELP = `npm run receiver -- [flags]    An endpoint that verifies deliverie
   --delay MS       answer after so many milliseconds
   --first N        apply the three flags above to the first N requests only, then answer 200
   -h, --help       this`;
-
-const text = { type: "string" } as const;
-
-function read(): Flags {
-  const answers = { status: text, "retry-after": text, delay: text, first: text };
-  return readFlags(process.argv.slice(2), { port: text, ip: text, secret: text, ...answers });
-}
 
 async function receive({ values }: Flags): Promise<number> {
   const given = textFlag(values, "secret") ?? (process.env.WEBHOOK_SECRET || undefined);
@@ -79,4 +72,4 @@ function createCommand(url: string, secret: string): string {
   ].join("\n");
 }
 
-process.exitCode = await runScript(HELP, read, receive);
+process.exitCode = await runScript(HELP, receive);

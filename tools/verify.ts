@@ -4,7 +4,7 @@
  */
 import { interruption, runScript } from "./flags.ts";
 import { checks } from "./verify/checks.ts";
-import { readVerifyFlags, verifyOptionsFrom } from "./verify/options.ts";
+import { verifyOptionsFrom } from "./verify/options.ts";
 import { verify } from "./verify/verification.ts";
 
 const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a deployment does what it promises, in minutes.
@@ -21,7 +21,7 @@ const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a d
   --closed-port URL        a port that nothing listens at,
   --bad-certificate URL    an expired certificate,
   --dead-origin URL        and a host behind Cloudflare's proxy whose origin is down
-  --config FILE, --env NAME   the deployment's configuration, to find what Cloudflare has billed (wrangler.toml)
+  -c, --config FILE, -e, --env NAME   the deployment's configuration, to find what Cloudflare has billed (wrangler.toml)
   -h, --help               this
 
 The exit code is 0 when all is well, 1 when something is not, 2 after a mistake in the command line.`;
@@ -34,18 +34,14 @@ const INTERRUPTED = "Interrupted: removing what was made. Once more ends this at
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 process.exit(
-  await runScript(
-    HELP,
-    () => readVerifyFlags(process.argv.slice(2)),
-    async (flags) => {
-      if (!flags.values.list) {
-        const options = verifyOptionsFrom(flags, process.env, names);
-        const signal = interruption(() => console.error(INTERRUPTED));
-        return verify(options, signal, (line) => console.log(line));
-      }
-      const width = Math.max(...names.map((name) => name.length));
-      for (const { name, expected } of checks) console.log(`${name.padEnd(width)}  ${expected}`);
-      return 0;
-    },
-  ),
+  await runScript(HELP, async (flags) => {
+    if (!flags.values.list) {
+      const options = verifyOptionsFrom(flags, process.env, names);
+      const signal = interruption(() => console.error(INTERRUPTED));
+      return verify(options, signal, (line) => console.log(line));
+    }
+    const width = Math.max(...names.map((name) => name.length));
+    for (const { name, expected } of checks) console.log(`${name.padEnd(width)}  ${expected}`);
+    return 0;
+  }),
 );

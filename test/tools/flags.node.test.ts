@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { readFlags } from "../../tools/flags.ts";
+import { flagsIn, readFlags } from "../../tools/flags.ts";
 import { listenFault } from "../../tools/ports.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
@@ -31,6 +31,22 @@ test.each([
   [["8787"], "Unexpected argument: 8787"],
 ])("%j is a mistake that is named: %s", (args, message) => {
   expect(() => read(...args)).toThrow(message);
+});
+
+test("a help text names the flags, and with a capital word those that take a value", () => {
+  const help = `npm run thing -- --url URL [flags]    Does a thing.
+  --only NAME,…     these alone
+  --list            print them, as --all would
+  --no-strict       not under quotas
+  -c, --config FILE, -e, --env NAME   where it is
+  -h, --help        this`;
+  const [text, on] = [{ type: "string" }, { type: "boolean" }];
+  const short = {
+    config: { ...text, short: "c" },
+    env: { ...text, short: "e" },
+    help: { ...on, short: "h" },
+  };
+  expect(flagsIn(help)).toEqual({ only: text, list: on, strict: on, ...short });
 });
 
 describe.each([

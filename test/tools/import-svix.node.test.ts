@@ -8,7 +8,7 @@ import { newDestination } from "../../src/features/destinations/schema.ts";
 import { eventType } from "../../src/features/parameters.ts";
 import { createApp } from "../../src/http/app.ts";
 import { documentOf } from "../../src/http/openapi/document.ts";
-import { UsageError } from "../../tools/flags.ts";
+import { flagsIn, readFlags, UsageError } from "../../tools/flags.ts";
 import { SvixApi } from "../../tools/import-svix/client.ts";
 import {
   fitDescription,
@@ -19,7 +19,7 @@ import {
   isEventType,
 } from "../../tools/import-svix/fit.ts";
 import { importSvix } from "../../tools/import-svix/import.ts";
-import { type ImportOptions, importOptionsFrom, readImportFlags } from "../../tools/import-svix/options.ts";
+import { type ImportOptions, importHelp, importOptionsFrom } from "../../tools/import-svix/options.ts";
 import { printable } from "../../tools/import-svix/printable.ts";
 import { documentOut } from "../../tools/import-svix/shapes.ts";
 import { FakeSvix, fakeApplication, fakeEndpoint, secretOf, TOKEN } from "../support/fake-svix.ts";
@@ -710,7 +710,7 @@ describe("what is taken", () => {
 });
 
 describe("the command line", () => {
-  const read = (...args: string[]) => importOptionsFrom(readImportFlags(args), {});
+  const read = (...args: string[]) => importOptionsFrom(readFlags(args, flagsIn(importHelp)), {});
   const whole = [
     "--from",
     "https://s.example/api/v1/",
@@ -737,7 +737,9 @@ describe("the command line", () => {
 
   test("takes what is secret from the environment", () => {
     const environment = { SVIX_TOKEN: "t", BREAKWATER_KEY: "k", BREAKWATER_URL: "https://b.example" };
-    expect(importOptionsFrom(readImportFlags(["--from", "https://s.example"]), environment)).toMatchObject({
+    expect(
+      importOptionsFrom(readFlags(["--from", "https://s.example"], flagsIn(importHelp)), environment),
+    ).toMatchObject({
       token: "t",
       key: "k",
     });

@@ -124,68 +124,6 @@ function earlyBy(ms: number): number[] {
   return ms > ON_THE_WAY_MS && ms < RETRY_AFTER_S * 1000 ? [ms] : [];
 }
 
-/** A gate's activity, inferred from the destination's status and from why its deliveries wait. */
-export type GateStatus = Readonly<
-  | { kind: "active" }
-  /** Active, with a backlog. */
-  | { kind: "draining"; reason: string }
-  | { kind: "held"; until: number }
-  | { kind: "circuit_open"; until: number }
-  | { kind: "probing" }
-  | { kind: "paused" }
-  | { kind: "deleted" }
->;
-
-export function gateStatusOf(progress: Progress, now: number): GateStatus {
-  if (progress.status === "deleted") return { kind: "deleted" };
-  if (progress.status === "paused") return { kind: "paused" };
-  const first = progress.deliveries.find(({ state }) => state === "waiting");
-  if (!first) return { kind: "active" };
-  const until = Date.parse(first.waiting_until ?? "");
-  switch (first.reason) {
-    case "circuit_open":
-      return until > now ? { kind: "circuit_open", until } : { kind: "probing" };
-    case "probing":
-      return { kind: "probing" };
-    case "hold":
-      return until > now ? { kind: "held", until } : { kind: "draining", reason: "hold" };
-    default:
-      return { kind: "draining", reason: first.reason ?? "" };
-  }
-}
-
-/** In a few words, for the table. */
-export function gateStatusText(status: GateStatus, progress: Progress, now: number): string {
-  switch (status.kind) {
-    case "active":
-      return "active";
-    case "draining":
-      return isSlow(status)
-        ? `active, ${progress.customer.profile.settings.max_concurrency} at a time`
-        : "active, draining";
-    case "held":
-      return `held ${secondsTo(status.until, now)} s`;
-    case "circuit_open":
-      return `circuit open ${secondsTo(status.until, now)} s`;
-    case "probing":
-      return "probing with one";
-    case "paused":
-      return "paused: gone";
-    case "deleted":
-      return `deleted, ${countInStates(progress, "cancelled")} cancelled`;
-  }
-}
-
-/** Whether deliveries wait only for a free slot. */
-export function isSlow(status: GateStatus): boolean {
-  return status.kind === "draining" && (status.reason === "slow" || status.reason === "concurrency");
-}
-
-/** Whole seconds, never less than one while there is something to wait for. */
-export function secondsTo(until: number, now: number): number {
-  return Math.max(1, Math.ceil((until - now) / 1000));
-}
-
 /** Leases admitted before the 429 learn of the hold from the gate within a second, and stop. */
 const ADMITTED_MS = 1_000 + ON_THE_WAY_MS;
 

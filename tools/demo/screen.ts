@@ -4,17 +4,9 @@
  */
 
 import { styleText } from "node:util";
-import {
-  allEnded,
-  countInStates,
-  type GateStatus,
-  gateStatusOf,
-  gateStatusText,
-  isSlow,
-  type Progress,
-  secondsTo,
-} from "./progress.ts";
-import { EVENTS, RETRY_AFTER_S } from "./scenario.ts";
+import { gateStatusOf } from "./gate-status.ts";
+import { allEnded, countInStates, type Progress } from "./progress.ts";
+import { EVENTS } from "./scenario.ts";
 
 type Colour = "none" | "bold" | "dim" | "green" | "yellow" | "red" | "magenta" | "cyan";
 
@@ -85,8 +77,8 @@ function linesOn(out: NodeJS.WriteStream): Screen {
 
 function plainLine({ customers, posted, startedAt, now }: Frame): string {
   const parts = customers.map((progress) => {
-    const status = gateStatusOf(progress, now);
-    const why = status.kind === "active" ? "" : ` (${gateStatusText(status, progress, now)})`;
+    const { text } = gateStatusOf(progress, now);
+    const why = text === "active" ? "" : ` (${text})`;
     return `${progress.customer.profile.name} ${countInStates(progress, "delivered")}/${progress.planned}${why}`;
   });
   return `${timeText(now - startedAt)}  ${posted} posted; delivered: ${parts.join(", ")}`;
@@ -103,33 +95,9 @@ const SENTENCE_MS = 3_000;
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */
 function currentSentence(customers: readonly Progress[], startedAt: number, now: number): string {
   if (customers.every(allEnded)) return "Nothing is under way: every delivery has ended.";
-  const sentences = customers.flatMap(
-    (progress) => sentence(progress, gateStatusOf(progress, now), now) ?? [],
-  );
+  const sentences = customers.flatMap((progress) => gateStatusOf(progress, now).sentence ?? []);
   const turn = Math.floor((now - startedAt) / SENTENCE_MS);
   return sentences[turn % sentences.length] ?? "Every event is delivered as it comes; nothing waits.";
-}
-
-function sentence(progress: Progress, status: GateStatus, now: number): string | undefined {
-  const { name } = progress.customer.profile;
-  const waiting = countInStates(progress, "waiting");
-  switch (status.kind) {
-    case "circuit_open":
-      return `${name} is failing: circuit open, one request probes it in ${secondsTo(status.until, now)} s; ${waiting} wait.`;
-    case "probing":
-      return `${name}: one request probes whether it is back; ${waiting} wait.`;
-    case "held":
-      return `${name} answered 429, Retry-After: ${RETRY_AFTER_S}: nothing is sent to it for ${secondsTo(status.until, now)} s; ${waiting} wait.`;
-    case "paused":
-      return `${name} answered 410 Gone: paused; its owner must decide about ${waiting} events.`;
-    case "draining":
-      return isSlow(status)
-        ? `${name} is slow: never more than ${progress.customer.profile.settings.max_concurrency} at once; ${waiting} wait their turn.`
-        : `${name} is back: ${waiting} that waited go out, one first, then more with each success.`;
-    case "active":
-    case "deleted":
-      return undefined;
-  }
 }
 
 type Cell = Readonly<{ text: string; colour: Colour }>;
@@ -152,7 +120,7 @@ const columns: readonly Column[] = [
   count("waiting", 7, (s) => countInStates(s, "waiting"), "yellow"),
   count("dead", 4, (s) => countInStates(s, "dead"), "red"),
   { title: "progress", width: BAR, align: "left", cells: bar },
-  { title: "status", width: 21, align: "left", cells: status },
+  { title: "status", width: 21, align: "left", cells: (progress, now) => [gateStatusOf(progress, now)] },
 ];
 
 /** Columns to leave out on a narrow terminal, the least important first. */
@@ -208,21 +176,6 @@ function bar(progress: Progress): Cell[] {
     { text: "▒".repeat(known - ended), colour: "yellow" },
     { text: "░".repeat(BAR - known), colour: "dim" },
   ];
-}
-
-const statusColours: Readonly<Record<GateStatus["kind"], Colour>> = {
-  active: "green",
-  draining: "green",
-  held: "yellow",
-  probing: "yellow",
-  circuit_open: "red",
-  paused: "magenta",
-  deleted: "dim",
-};
-
-function status(progress: Progress, now: number): Cell[] {
-  const state = gateStatusOf(progress, now);
-  return [{ text: gateStatusText(state, progress, now), colour: statusColours[state.kind] }];
 }
 
 /** Padded by the visible text: colour codes have no width. */

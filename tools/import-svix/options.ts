@@ -1,5 +1,5 @@
 /** The command line of `npm run import:svix`. */
-import { addressFlag, type Flags, numberFlag, readFlags, textFlag, UsageError } from "../flags.ts";
+import { addressFlag, type Flags, numberFlag, textFlag, UsageError } from "../flags.ts";
 
 export type ImportOptions = Readonly<{
   from: URL;
@@ -14,15 +14,20 @@ export type ImportOptions = Readonly<{
   report: string | undefined;
 }>;
 
-const text = { type: "string" } as const;
-const flag = { type: "boolean" } as const;
+export const importHelp = `npm run import:svix -- --from URL --token TOKEN --to URL --key KEY [flags]    Copies a Svix server's configuration.
 
-export function readImportFlags(args: readonly string[]): Flags {
-  return readFlags(args, {
-    ...{ from: text, token: text, to: text, key: text, report: text, concurrency: text },
-    ...{ apply: flag, "set-headers": flag },
-  });
-}
+  --from URL         the Svix server: https://api.eu.svix.com, or your own
+  --token TOKEN      its API token; else $SVIX_TOKEN
+  --to URL           the deployment of Breakwater; else $BREAKWATER_URL
+  --key KEY          an API key with all scopes and no tenant; else $BREAKWATER_KEY
+  --apply            do it; otherwise the plan is printed, and nothing is written
+  --set-headers      also set the headers of endpoints that are there already, whose values cannot be compared
+  --report FILE      write which id has become which, and what has no counterpart, as JSON
+  --concurrency N    requests to each side at once, 1 to 20 (4)
+  -h, --help         this
+
+It can be interrupted and run again: it goes on, and creates nothing twice.
+The exit code is 0 when all is well, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -5,7 +5,7 @@
  */
 import type { Services } from "../../src/services.ts";
 import type { Invocation } from "./invocation.ts";
-import { exceeds, heapBytes, MESSAGE_METADATA_BYTES, productionErrors, utf8Bytes } from "./quotas.ts";
+import { bytesNear, heapBytes, MESSAGE_METADATA_BYTES, productionErrors, utf8Bytes } from "./quotas.ts";
 
 /** The invocation that makes the call. */
 type Current = () => Invocation;
@@ -99,26 +99,20 @@ export function strictD1(real: D1Database, current: Current, latency: Latency = 
 }
 
 function checkStatement({ sql, values }: Statement, invocation: Invocation): void {
-  const { d1Parameters, d1StatementBytes, d1ValueBytes } = invocation.quotas;
+  const { d1Parameters, d1StatementBytes } = invocation.quotas;
   const where = firstWords(sql);
-  if (exceeds(sql, d1StatementBytes)) {
-    invocation.breach("d1StatementBytes", utf8Bytes(sql), where);
-    throw productionErrors.d1StatementBytes();
-  }
+  invocation.limit("d1StatementBytes", bytesNear(sql, d1StatementBytes), where);
   if (values.length > d1Parameters) {
     invocation.breach("d1Parameters", values.length, where);
     throw productionErrors.d1Parameters(offsetOfParameter(sql, d1Parameters + 1));
   }
-  for (const value of values) checkValue(value, d1ValueBytes, invocation, where);
+  for (const value of values) checkValue(value, invocation, where);
 }
 
-function checkValue(value: unknown, limit: number, invocation: Invocation, where: string): void {
-  const isTooBig =
-    typeof value === "string" ? exceeds(value, limit) : (value as ArrayBuffer)?.byteLength > limit;
-  if (!isTooBig) return;
-  const bytes = typeof value === "string" ? utf8Bytes(value) : (value as ArrayBuffer).byteLength;
-  invocation.breach("d1ValueBytes", bytes, where);
-  throw productionErrors.d1ValueBytes();
+function checkValue(value: unknown, invocation: Invocation, where: string): void {
+  const { d1ValueBytes } = invocation.quotas;
+  const bytes = typeof value === "string" ? bytesNear(value, d1ValueBytes) : sizeOf(value);
+  invocation.limit("d1ValueBytes", bytes, where);
 }
 
 /** The position of the nth parameter in a statement. */
@@ -135,7 +129,7 @@ function checkAnswer(answer: unknown, invocation: Invocation, where: string): vo
     if (Array.isArray(part)) for (const one of part) look(one);
     else if (part instanceof ArrayBuffer || typeof part !== "object" || part === null) {
       bytes += sizeOf(part);
-      checkValue(part, invocation.quotas.d1ValueBytes, invocation, where);
+      checkValue(part, invocation, where);
     } else if ("results" in part && "meta" in part) look(part.results);
     else for (const value of Object.values(part)) look(value);
   };
@@ -194,25 +188,15 @@ function checkMessages(
   invocation: Invocation,
   where: string,
 ): number {
-  const { queueBatchMessages, queueBatchBytes, queueMessageBytes } = invocation.quotas;
-  if (messages.length > queueBatchMessages) {
-    invocation.breach("queueBatchMessages", messages.length, where);
-    throw productionErrors.queueBatchMessages(messages.length, queueBatchMessages);
-  }
+  invocation.limit("queueBatchMessages", messages.length, where);
   let total = 0;
   for (const { body, delaySeconds } of messages) {
     if (delaySeconds !== undefined) checkDelay(delaySeconds, invocation, where);
     const bytes = utf8Bytes(JSON.stringify(body) ?? "") + MESSAGE_METADATA_BYTES;
-    if (bytes > queueMessageBytes) {
-      invocation.breach("queueMessageBytes", bytes, where);
-      throw productionErrors.queueMessageBytes(bytes, queueMessageBytes);
-    }
+    invocation.limit("queueMessageBytes", bytes, where);
     total += bytes;
   }
-  if (total > queueBatchBytes) {
-    invocation.breach("queueBatchBytes", total, where);
-    throw productionErrors.queueBatchBytes(total, queueBatchBytes);
-  }
+  invocation.limit("queueBatchBytes", total, where);
   return total;
 }
 

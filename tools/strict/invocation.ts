@@ -2,7 +2,15 @@
  * One invocation of the Worker, and what it has used of its quotas. All its calls go through here. A call beyond a
  * quota fails, waits, is dropped or is cut off as in production, and is recorded as a breach.
  */
-import { LOG_LIMIT_LINE, productionErrors, QUOTAS, type Quota, type Quotas, utf8Bytes } from "./quotas.ts";
+import {
+  LOG_LIMIT_LINE,
+  productionErrors,
+  QUOTAS,
+  type Quota,
+  type Quotas,
+  quotaErrors,
+  utf8Bytes,
+} from "./quotas.ts";
 
 /** The first time that an invocation went beyond a quota. */
 export type Breach = Readonly<{
@@ -78,19 +86,14 @@ export class Invocation {
   async call<T>(where: string, work: () => Promise<T>): Promise<T> {
     if (this.#isCutOff(where)) return new Promise(() => {});
     this.used.subrequests += 1;
-    if (this.used.subrequests > this.quotas.subrequests) {
-      this.breach("subrequests", this.used.subrequests, where);
-      throw productionErrors.subrequests();
-    }
+    this.limit("subrequests", this.used.subrequests, where);
     return this.#unlessCutOff(where, work);
   }
 
   /** Counts statements before they are run; throws when there have been too many. */
   countQueries(statements: number, where: string): void {
     this.used.d1Queries += statements;
-    if (this.used.d1Queries <= this.quotas.d1Queries) return;
-    this.breach("d1Queries", this.used.d1Queries, where);
-    throw productionErrors.d1Queries();
+    this.limit("d1Queries", this.used.d1Queries, where);
   }
 
   /**
@@ -201,6 +204,14 @@ export class Invocation {
     this.#cuts.add(cut);
     work.then(resolve, reject).finally(() => this.#cuts.delete(cut));
     return promise;
+  }
+
+  /** @throws production's error for more than the quota */
+  limit(quota: keyof typeof quotaErrors, used: number, where: string): void {
+    const limit = this.quotas[quota];
+    if (used <= limit) return;
+    this.breach(quota, used, where);
+    throw quotaErrors[quota](used, limit);
   }
 
   /** Records the first breach of a quota. */

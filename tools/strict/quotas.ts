@@ -63,21 +63,26 @@ export const LOG_LIMIT_LINE =
 const CONFIGURE =
   "To configure this limit, refer to https://developers.cloudflare.com/workers/wrangler/configuration/#limits";
 
-/** The errors of production, by what was too much. */
-export const productionErrors = {
+/** The errors of production for more than a quota. */
+export const quotaErrors = {
   d1Queries: () => new Error("D1_ERROR: Too many API requests by single worker invocation."),
-  /** @param offset of the first parameter too many in the statement */
-  d1Parameters: (offset: number) =>
-    new Error(`D1_ERROR: too many SQL variables at offset ${offset}: SQLITE_ERROR`),
   d1StatementBytes: () => new Error("D1_ERROR: statement too long: SQLITE_TOOBIG"),
   d1ValueBytes: () => new Error("D1_ERROR: string or blob too big: SQLITE_TOOBIG"),
   queueBatchMessages: (count: number, limit: number) =>
     new Error(`batch message count of ${count} exceeds limit of ${limit} (10206)`),
-  queueBatchEmpty: () => new TypeError("sendBatch() requires at least one message"),
   queueBatchBytes: (bytes: number, limit: number) =>
     new Error(`batch size of ${bytes} bytes exceeds limit of ${limit} bytes (10205)`),
   queueMessageBytes: (bytes: number, limit: number) =>
     new Error(`message length of ${bytes} bytes exceeds limit of ${limit} (10204)`),
+  subrequests: () => new Error(`Too many subrequests by single Worker invocation. ${CONFIGURE}`),
+} as const;
+
+/** Those that say more. */
+export const productionErrors = {
+  /** @param offset of the first parameter too many in the statement */
+  d1Parameters: (offset: number) =>
+    new Error(`D1_ERROR: too many SQL variables at offset ${offset}: SQLITE_ERROR`),
+  queueBatchEmpty: () => new TypeError("sendBatch() requires at least one message"),
   /** [?] The code is documented, the words are ours. */
   queueDelaySeconds: (delay: unknown, limit: number) =>
     new Error(`message delay of ${delay} is not a whole number of seconds from 0 to ${limit} (10203)`),
@@ -86,12 +91,11 @@ export const productionErrors = {
       `You have exceeded the number of active timeouts you may set. max active timeouts: ${limit}, current active timeouts: ${active}, finished timeouts: ${finished}`,
       "QuotaExceededError",
     ),
-  subrequests: () => new Error(`Too many subrequests by single Worker invocation. ${CONFIGURE}`),
 } as const;
 
 /** UTF-8 bytes of a text, counted only where the limit could be near. */
-export function exceeds(text: string, limitBytes: number): boolean {
-  return text.length * 3 > limitBytes && utf8Bytes(text) > limitBytes;
+export function bytesNear(text: string, limitBytes: number): number {
+  return text.length * 3 > limitBytes ? utf8Bytes(text) : text.length;
 }
 
 export function utf8Bytes(text: string): number {

@@ -1,5 +1,5 @@
 /** The command line of `npm run verify`. */
-import { addressFlag, type Flags, numberFlag, readFlags, textFlag, UsageError } from "../flags.ts";
+import { addressFlag, type Flags, numberFlag, textFlag, UsageError } from "../flags.ts";
 
 export type VerifyOptions = Readonly<{
   url: URL;
@@ -20,18 +20,6 @@ export type VerifyOptions = Readonly<{
 
 const failingAddresses = ["missing-name", "closed-port", "bad-certificate", "dead-origin"] as const;
 export type FailingAddress = (typeof failingAddresses)[number];
-
-const text = { type: "string" } as const;
-
-export function readVerifyFlags(args: readonly string[]): Flags {
-  return readFlags(args, {
-    ...{ url: text, key: text, receiver: text, "receiver-token": text },
-    ...{ only: text, list: { type: "boolean" }, soak: text, "soak-rate": text },
-    config: { type: "string", short: "c" },
-    env: { type: "string", short: "e" },
-    ...Object.fromEntries(failingAddresses.map((name) => [name, text])),
-  });
-}
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
