@@ -12,11 +12,7 @@ const META = "bundle-meta.json";
  * @param main the entry point
  * @param flags further flags for wrangler
  */
-export async function bundleWorker(
-  directory: string,
-  main = "src/worker.ts",
-  flags: readonly string[] = [],
-): Promise<string> {
+export async function bundleWorker(directory: string, main = "src/worker.ts", flags: readonly string[] = []) {
   const bundle = (place: string) =>
     runWrangler(["deploy", main, "--dry-run", "--outdir", place, "--metafile", join(place, META), ...flags]);
   const file = join(directory, `${basename(main, ".ts")}.js`);

@@ -90,10 +90,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function readHit(
-  request: IncomingMessage,
-  secretOf: (path: string) => string | undefined,
-): Promise<Hit> {
+async function readHit(request: IncomingMessage, secretOf: (path: string) => string | undefined) {
   const at = Date.now();
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);

@@ -104,10 +104,7 @@ function isSecure(args: readonly string[]): boolean {
  * A GET of a stack on this machine. Over https its certificate is one that wrangler has made, which nobody has signed.
  * @param timeoutMs rejects after it
  */
-export function getFromStack(
-  url: string,
-  timeoutMs: number,
-): Promise<Readonly<{ status: number; text: string }>> {
+export function getFromStack(url: string, timeoutMs: number) {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
   const options = { rejectUnauthorized: false, signal: AbortSignal.timeout(timeoutMs) };
   const request = (url.startsWith("https:") ? https : http).get(url, options, async (response) => {
@@ -148,10 +145,7 @@ type CronOptions = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => 
  * Fires the cron at once and then every minute, until the returned function is called. `wrangler dev` never fires it
  * by itself, and without the sweep a lost message would stay lost.
  */
-export function keepFiring(
-  url: string,
-  { everyMs = CRON_MS, onFailure = () => {} }: CronOptions = {},
-): () => void {
+export function keepFiring(url: string, { everyMs = CRON_MS, onFailure = () => {} }: CronOptions = {}) {
   const fire = () => void fireCron(url).catch(onFailure);
   const timer = setInterval(fire, everyMs);
   fire();

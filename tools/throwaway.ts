@@ -73,10 +73,7 @@ export async function throwawayStack(
  * @param vars override those of wrangler.toml
  * @param strict runs it under production's quotas
  */
-export async function prepareThrowaway(
-  vars: Readonly<Record<string, string>> = {},
-  strict?: Strict,
-): Promise<Throwaway> {
+export async function prepareThrowaway(vars: Readonly<Record<string, string>> = {}, strict?: Strict) {
   ensureDevVars();
   const flags = strict ? await strictFlags() : [];
   return throwawayStack("breakwater-", {

@@ -8,7 +8,6 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Unstable_Config } from "wrangler";
 import type { Environment } from "./deploy/config-faults.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
@@ -24,9 +23,7 @@ const quiet = {
 };
 
 /** The configuration as wrangler reads it, with its defaults, of the top level of the file. */
-export async function readWranglerConfig(
-  config = join(projectRoot, "wrangler.toml"),
-): Promise<Unstable_Config> {
+export async function readWranglerConfig(config = join(projectRoot, "wrangler.toml")) {
   // Loaded when needed: it takes most of a second.
   const { unstable_readConfig } = await import("wrangler");
   return unstable_readConfig({ config }, { hideWarnings: true });
@@ -121,15 +118,11 @@ export async function wranglerResult(args: readonly string[]): Promise<CommandRe
  * Runs the `wrangler` on the PATH in this terminal, where it may ask questions.
  * @returns its exit code, and the entries of the file in which it notes for other programs what it has done
  */
-export function wranglerInTerminal(
-  args: readonly string[],
-): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+export function wranglerInTerminal(args: readonly string[]) {
   return withEntries((env) => exitOf(startFromPath(args, "inherit", env), "close"));
 }
 
-async function withEntries(
-  run: (env: Readonly<Record<string, string>>) => Promise<number>,
-): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+async function withEntries(run: (env: Readonly<Record<string, string>>) => Promise<number>) {
   const directory = mkdtempSync(join(tmpdir(), "breakwater-wrangler-"));
   try {
     const file = join(directory, "output.ndjson");
@@ -169,11 +162,7 @@ function entriesOf(file: string): unknown[] {
 }
 
 /** It stays in this process's group: only that one may read from the terminal. */
-function startFromPath(
-  args: readonly string[],
-  stdio: StdioOptions,
-  env: Readonly<Record<string, string>>,
-): ChildProcess {
+function startFromPath(args: readonly string[], stdio: StdioOptions, env: Readonly<Record<string, string>>) {
   // On Windows the one on the PATH is a batch file, which cannot be started without a shell.
   const [command, first] =
     process.platform === "win32"

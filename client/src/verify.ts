@@ -60,9 +60,7 @@ function faultOf(body: string, headers: Record<string, string>, secret: string):
   }
 }
 
-function headersOf(
-  headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>,
-): Record<string, string> {
+function headersOf(headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>) {
   const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
   return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value ?? "")]));
 }

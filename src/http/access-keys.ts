@@ -79,11 +79,7 @@ export class AccessKeys {
 }
 
 /** Throws where there are none to be had. */
-async function fetchKeys(
-  { fetch }: Services,
-  issuer: string,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, CryptoKey>> {
+async function fetchKeys({ fetch }: Services, issuer: string, signal: AbortSignal) {
   const response = await fetch(`${issuer}/cdn-cgi/access/certs`, { redirect: "manual", signal });
   if (response.status !== 200) throw new Error(`The answer has the status ${response.status}`);
   const { keys } = jwks.parse(await response.json());

@@ -88,11 +88,7 @@ const MAX_DRAINED = 16 * 1024 * 1024;
  * Passes the body to `take`, up to `max` bytes, whatever Content-Length says. False when the body is larger. One with a length is
  * read at once, because each chunk is a turn of the runtime; any other chunk by chunk.
  */
-export async function readAtMost(
-  request: Request,
-  max: number,
-  take: (chunk: Uint8Array) => void,
-): Promise<boolean> {
+export async function readAtMost(request: Request, max: number, take: (chunk: Uint8Array) => void) {
   const length = request.headers.get("content-length");
   if (Number(length) > max) return false;
   if (length !== null) {

@@ -10,7 +10,7 @@ import {
 } from "../rate-limits.ts";
 import type { Services } from "../services.ts";
 import type { ApiEnv } from "./context.ts";
-import { answerOf, type ProblemResponse } from "./problems.ts";
+import { answerOf } from "./problems.ts";
 
 /** Middleware: 429 when the key posts events too often. */
 export const withinIngestLimit = within("ingest");
@@ -43,10 +43,7 @@ function isReading(method: string): boolean {
 }
 
 /** 429 when requests without a valid key come too often from the address of this one; else undefined. */
-export async function overAnonymousLimit(
-  services: Services,
-  request: Request,
-): Promise<ProblemResponse<429> | undefined> {
+export async function overAnonymousLimit(services: Services, request: Request) {
   const client = clientOf(request);
   if (client === undefined || !(await isOverAnonymousLimit(services, client))) return undefined;
   return answerOf(ANONYMOUS_REFUSAL);

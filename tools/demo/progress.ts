@@ -128,11 +128,7 @@ function earlyBy(ms: number): number[] {
 const ADMITTED_MS = 1_000 + ON_THE_WAY_MS;
 
 /** Which promises were broken, by the receiver's log, in sentences; empty when none was. */
-export function brokenPromises(
-  progress: Progress,
-  posted: readonly Posted[],
-  hits: readonly Hit[],
-): string[] {
+export function brokenPromises(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]) {
   const { customer, planned } = progress;
   const { unsigned, altered, atOnce, early } = evidenceOf(hits);
   const limit = customer.profile.settings.max_concurrency;

@@ -14,11 +14,7 @@ const DELETE_AFTER_MS = 3_000;
 
 export type DemoResult = Readonly<{ customers: readonly Progress[]; posted: readonly Posted[] }>;
 
-export async function runScenario(
-  api: ApiClient,
-  receiver: ReceiverServer,
-  screen: Screen,
-): Promise<DemoResult> {
+export async function runScenario(api: ApiClient, receiver: ReceiverServer, screen: Screen) {
   const customers = await createDestinations(api, receiver);
   const posted: Posted[] = [];
   const startedAt = Date.now();

@@ -23,18 +23,11 @@ export function databasesOf({ config }: Environment): Database[] {
     }));
 }
 
-/** The states of a deployment's databases before it: which are missing, and why the others cannot be migrated. */
-type DatabaseStates = Readonly<{
-  missing: readonly string[];
-  faults: readonly ConfigFault[];
-  notes: readonly string[];
-}>;
-
-/** @param shared flags for every command of wrangler */
-export async function databaseStates(
-  target: Environment,
-  shared: readonly string[],
-): Promise<DatabaseStates> {
+/**
+ * The states of a deployment's databases before it: which are missing, and why the others cannot be migrated.
+ * @param shared flags for every command of wrangler
+ */
+export async function databaseStates(target: Environment, shared: readonly string[]) {
   const databases = databasesOf(target);
   const existing = databases.every(({ hasId }) => hasId) ? new Set() : await existingNames(shared);
   const isMissing = ({ name, hasId }: Database) => !hasId && !existing.has(name);
@@ -136,11 +129,7 @@ export async function createDatabases(
 }
 
 /** Migrates all databases, so that new code never meets old tables. Returns those that had something to apply. */
-export async function migrateDatabases(
-  target: Environment,
-  shared: readonly string[],
-  print: Print,
-): Promise<string[]> {
+export async function migrateDatabases(target: Environment, shared: readonly string[], print: Print) {
   const migrated: string[] = [];
   for (const { name } of databasesOf(target)) {
     print(`Migrating the database ${name} …`);

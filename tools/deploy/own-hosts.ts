@@ -11,10 +11,7 @@ export function ownHostsOf(variable: unknown): readonly string[] {
  * with the Worker's previews, whose hosts end with it behind a hyphen.
  * @param targets what a deployment has reported to have been deployed to: only Cloudflare knows the account's subdomain
  */
-export function allOwnHosts(
-  { vars, routes = [] }: Environment["config"],
-  targets: readonly string[],
-): readonly string[] {
+export function allOwnHosts({ vars, routes = [] }: Environment["config"], targets: readonly string[]) {
   const patterns = routes.map((route) => hostIn(typeof route === "string" ? route : route.pattern));
   const onWorkersDev = targets.map(hostIn).filter((host) => host.endsWith(".workers.dev"));
   return distinct([

@@ -123,11 +123,7 @@ function workerFlags(
  * Deploys the Worker and returns its address, if it has one. Where Cloudflare then reports a host that the Worker has not
  * been configured with, the one on workers.dev, the Worker is deployed again with it.
  */
-async function deployWorker(
-  target: Environment,
-  deployment: Deployment,
-  print: Print,
-): Promise<string | undefined> {
+async function deployWorker(target: Environment, deployment: Deployment, print: Print) {
   print("Deploying the Worker …");
   const flags = workerFlags(target, deployment);
   const entries = await deployWith(flags);

@@ -1,11 +1,7 @@
 /** Work in parallel, with a bound. */
 
 /** The results in the order of the items; the first error ends it, after what is under way. */
-export async function mapBounded<T, R>(
-  items: readonly T[],
-  atOnce: number,
-  map: (item: T) => Promise<R>,
-): Promise<R[]> {
+export async function mapBounded<T, R>(items: readonly T[], atOnce: number, map: (item: T) => Promise<R>) {
   const results: R[] = [];
   let next = 0;
   let isOver = false;

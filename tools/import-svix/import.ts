@@ -17,12 +17,7 @@ const PROGRESS_MS = 5_000;
  * interruption
  * @throws Unavailable when one side cannot be used; what has been written stays, and is in the report
  */
-export async function importSvix(
-  options: ImportOptions,
-  hands: Hands,
-  signal: AbortSignal,
-  print: Print,
-): Promise<number> {
+export async function importSvix(options: ImportOptions, hands: Hands, signal: AbortSignal, print: Print) {
   const { from, to, token, key, concurrency, setHeaders } = options;
   const source = new SvixApi(
     { name: "The source", url: from, token, credential: "--token", concurrency },
@@ -68,13 +63,7 @@ export async function importSvix(
 }
 
 /** Writes and prints what became of the plan; returns the exit code. */
-function end(
-  plan: ImportPlan,
-  outcomes: Outcomes,
-  options: ImportOptions,
-  hands: Hands,
-  print: Print,
-): number {
+function end(plan: ImportPlan, outcomes: Outcomes, options: ImportOptions, hands: Hands, print: Print) {
   const { from, to, apply: applied, report } = options;
   if (applied) for (const line of ["", ...outcomeLines(plan, outcomes)]) print(line);
   if (report !== undefined) {

@@ -75,12 +75,7 @@ export async function readSource(api: SvixApi, atOnce: number, progress: Progres
 }
 
 /** @throws Unavailable when a list cannot be read */
-export async function readTarget(
-  api: SvixApi,
-  source: Source,
-  atOnce: number,
-  progress: Progress,
-): Promise<ImportTarget> {
+export async function readTarget(api: SvixApi, source: Source, atOnce: number, progress: Progress) {
   const types = await readList(api, TYPES, eventTypeOut, "event type");
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
   const document = await readOne(api, "/openapi.json", documentOut);

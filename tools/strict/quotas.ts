@@ -77,7 +77,7 @@ export const quotaErrors = {
   subrequests: () => new Error(`Too many subrequests by single Worker invocation. ${CONFIGURE}`),
 } as const;
 
-/** Those that say more. */
+/** The other errors of production. */
 export const productionErrors = {
   /** @param offset of the first parameter too many in the statement */
   d1Parameters: (offset: number) =>

@@ -119,10 +119,7 @@ export function failedProbes(hits: readonly EndpointHit[], openedAt: number): re
 }
 
 /** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
-export function judgeProbes(
-  hits: readonly EndpointHit[],
-  { openedAt, closedAt, cooldownMs }: Opening,
-): CheckResult {
+export function judgeProbes(hits: readonly EndpointHit[], { openedAt, closedAt, cooldownMs }: Opening) {
   const before = hits.filter(({ at }) => at < openedAt + OPENING_TAKES_EFFECT_MS).length;
   const failed = failedProbes(hits, openedAt).filter(({ at }) => at <= closedAt);
   const gaps = failed.slice(1).map(({ at }, i) => at - (failed[i]?.at ?? 0));
@@ -146,10 +143,7 @@ export function judgeConcurrency(hits: readonly EndpointHit[], max: number): Che
 }
 
 /** @param heartbeats epoch ms, as they were read one after the other */
-export function judgeHeartbeat(
-  heartbeats: readonly (number | null)[],
-  ageSeconds: number | undefined,
-): CheckResult {
+export function judgeHeartbeat(heartbeats: readonly (number | null)[], ageSeconds: number | undefined) {
   const known = new Set(heartbeats.filter((at) => at !== null));
   const age = ageSeconds === undefined ? "never" : `${ageSeconds} s ago`;
   return {

@@ -15,11 +15,7 @@ const NOT_REACHED: Skipped = { skipped: "the deployment does not reach the recei
  * @returns their lines, in the order of the checks
  * @throws Interrupted when the run was
  */
-export async function runChecks(
-  checks: readonly Check[],
-  run: Run,
-  print: (line: string) => void,
-): Promise<readonly ReportLine[]> {
+export async function runChecks(checks: readonly Check[], run: Run, print: (line: string) => void) {
   const underWay = new Set<string>();
   let printedAt = Date.now();
   const say = (line: string) => {

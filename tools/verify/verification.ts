@@ -30,11 +30,7 @@ type Print = (line: string) => void;
  * @returns the exit code: 0 when all is well, 1 when something is not or is left behind, 130 after an interruption
  * @throws when the deployment cannot be verified; then nothing has been created
  */
-export async function verify(
-  options: VerifyOptions,
-  interruption: AbortSignal,
-  print: Print,
-): Promise<number> {
+export async function verify(options: VerifyOptions, interruption: AbortSignal, print: Print) {
   const suffix = randomBytes(4).toString("hex");
   const deployment = new DeploymentUnderTest(options.url, options.key, `verify-${suffix}`);
   const fault = await deploymentFault(deployment);

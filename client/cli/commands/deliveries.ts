@@ -220,12 +220,8 @@ function lineOf(delivery: Delivery): string {
     .join("  ");
 }
 
-type ServerSentEvent = Readonly<{ id?: string; event: string; data: string }>;
-
 /** The events of a stream as Breakwater writes it (WHATWG HTML, section 9.2). */
-async function* serverSentEvents(
-  stream: AsyncIterable<Uint8Array> | readonly Uint8Array[],
-): AsyncGenerator<ServerSentEvent> {
+async function* serverSentEvents(stream: AsyncIterable<Uint8Array> | readonly Uint8Array[]) {
   const decoder = new TextDecoder();
   let text = "";
   for await (const chunk of stream) {

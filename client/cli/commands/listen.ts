@@ -104,12 +104,7 @@ async function acceptedAt(api: Breakwater, id: string): Promise<string> {
 }
 
 /** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */
-async function forwardPage(
-  call: CommandCall,
-  id: string,
-  target: string,
-  signal: AbortSignal,
-): Promise<void> {
+async function forwardPage(call: CommandCall, id: string, target: string, signal: AbortSignal) {
   const params = { path: { id }, query: PAGE };
   const { data, iterator } = dataOf(await call.api.GET("/v1/destinations/{id}/poll", { params, signal }));
   const waiting = [...data];

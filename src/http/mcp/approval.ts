@@ -29,10 +29,7 @@ export function decide(caller: Caller, { id, decision, origin }: Decision): Prom
  * Approves the action and carries it out, at most once, with the rights that its agent has now. The approver needs the
  * tool's permission too. An end that cannot be stored leaves it `approved`.
  */
-async function approveAction(
-  caller: Caller,
-  { id, origin }: Readonly<{ id: string; origin: string }>,
-): Promise<Result<unknown>> {
+async function approveAction(caller: Caller, { id, origin }: Readonly<{ id: string; origin: string }>) {
   const undecided = refuseWithout(decideAction.permission, caller.principal);
   const found = undecided ?? (await getAction(caller, id));
   if (found.kind !== "ok") return found;

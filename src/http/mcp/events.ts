@@ -74,10 +74,7 @@ const CONSENT: Readonly<Record<ChallengeFault, string>> = {
 };
 
 /** The result of a method of MCP Events, or an error; undefined when it is none. */
-export async function eventsResult(
-  call: EventsCall,
-  request: RpcRequest,
-): Promise<object | RpcFault | undefined> {
+export async function eventsResult(call: EventsCall, request: RpcRequest) {
   const method = Object.hasOwn(methods, request.method) ? methods[request.method] : undefined;
   if (method === undefined) return undefined;
   try {

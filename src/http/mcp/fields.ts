@@ -43,11 +43,7 @@ export function nameShown({ url, description, uid }: Pick<Destination, "url" | "
 }
 
 /** Where people see it: operators at the dashboard, visitors in the portal, which has no page of an event. */
-export function linkTo(
-  { origin, principal }: AgentCall,
-  kind: "destinations" | "events",
-  id: string,
-): string | undefined {
+export function linkTo({ origin, principal }: AgentCall, kind: "destinations" | "events", id: string) {
   if (principal.visit === undefined) return `${origin}/dashboard/${kind}/${id}`;
   return kind === "destinations" ? `${origin}/portal/endpoints/${id}` : undefined;
 }

@@ -154,10 +154,7 @@ async function listTasks(c: ApiContext): Promise<Response> {
 }
 
 /** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
-async function listPurges(
-  c: ApiContext,
-  { limit, iterator: before, status }: z.infer<typeof listQuery>,
-): Promise<Response> {
+async function listPurges(c: ApiContext, { limit, iterator: before, status }: z.infer<typeof listQuery>) {
   const page = { before, limit: Math.min(limit, 100) };
   const { erasures, next } = granted(await getErasures(callerIn(c), page));
   const data = erasures

@@ -243,11 +243,7 @@ function fieldsOfEndpoint(input: EndpointInput, application: Application) {
 }
 
 /** Creates the endpoint; one that an earlier request with the same key has created is found again. */
-async function createEndpoint(
-  c: ApiContext,
-  application: Application,
-  input: EndpointInput,
-): Promise<Destination> {
+async function createEndpoint(c: ApiContext, application: Application, input: EndpointInput) {
   const body = {
     ...fieldsOfEndpoint({ ...input, throttleRate: rateIn(input) ?? null }, application),
     tenant: application.id,
@@ -268,11 +264,7 @@ async function createEndpoint(
 }
 
 /** Changes everything at once, but for the status: what is refused changes nothing. */
-async function changeEndpoint(
-  c: ApiContext,
-  endpoint: NamedEndpoint,
-  input: EndpointInput,
-): Promise<Destination> {
+async function changeEndpoint(c: ApiContext, endpoint: NamedEndpoint, input: EndpointInput) {
   const { application, row } = endpoint;
   const updated = await updateEndpoint(c, endpoint, fieldsOfEndpoint(input, application));
   const { disabled } = input;
@@ -281,11 +273,7 @@ async function changeEndpoint(
   return granted(await setStatus(callerWithin(c, application), row.id));
 }
 
-async function updateEndpoint(
-  c: ApiContext,
-  { application, row }: NamedEndpoint,
-  body: object,
-): Promise<Destination> {
+async function updateEndpoint(c: ApiContext, { application, row }: NamedEndpoint, body: object) {
   const caller = callerWithin(c, application);
   const change = granted(readChange(caller.services, body, c.req.url), NAMES);
   return granted(await updateDestination(caller, { id: row.id, change, requestUrl: c.req.url }), NAMES);
@@ -302,11 +290,7 @@ export async function endpointOf(c: ApiContext): Promise<NamedEndpoint> {
 }
 
 /** By id, else by `uid`. */
-export async function namedEndpoint(
-  db: D1Database,
-  { id: tenant }: Application,
-  name: string,
-): Promise<Destination | undefined> {
+export async function namedEndpoint(db: D1Database, { id: tenant }: Application, name: string) {
   return (await findDestination(db, name, tenant)) ?? (await destinationByUid(db, tenant, name));
 }
 

@@ -116,11 +116,7 @@ type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
  * they were.
  * @param inputFor what is to be there instead of what there is
  */
-async function change(
-  c: ApiContext,
-  name: string,
-  inputFor: (before: EventType | undefined) => Input,
-): Promise<Changed> {
+async function change(c: ApiContext, name: string, inputFor: (before: EventType | undefined) => Input) {
   for (let tries = 1; tries <= TRIES; tries++) {
     const before = await findEventType(c.get("services").db, name);
     const input = inputFor(before);

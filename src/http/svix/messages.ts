@@ -319,11 +319,7 @@ export async function messageNumberOf(c: ApiContext, application: Application): 
 }
 
 /** The number that an id or `eventId` stands for, whether there is such a message or not. */
-export async function messageNumber(
-  services: Services,
-  { id: tenant }: Application,
-  name: string,
-): Promise<number | undefined> {
+export async function messageNumber(services: Services, { id: tenant }: Application, name: string) {
   return eventNumber(name) ?? eventOfKey(services, tenant, EVENT_ID + name);
 }
 

@@ -82,10 +82,7 @@ export const hanging: Check = {
 };
 
 /** Posts to a healthy destination; says how long the health of the deployment and of the destination took each time. */
-async function postBeside(
-  run: Run,
-  { id, type }: VerifiedDestination,
-): Promise<Readonly<{ events: readonly string[]; answers: readonly number[] }>> {
+async function postBeside(run: Run, { id, type }: VerifiedDestination) {
   const { deployment } = run;
   const [events, answers]: [string[], number[]] = [[], []];
   for (let n = 0; n < HEALTHY; n++) {
