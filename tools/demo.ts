@@ -31,7 +31,7 @@ async function demo({ values }: Flags): Promise<number> {
     const result = await runScenario(apiClient(url, THROWAWAY_KEY), receiver, screen);
     screen.leave();
     const faults = printSummary(result, receiver);
-    const breaches = breachesIn(throwaway.output());
+    const breaches = throwaway.output().match(/QUOTA BREACH: .*/g) ?? [];
     printFaults(breaches);
     if (values.keep) {
       console.log(tryItLines(url, THROWAWAY_KEY, result).join("\n"));
@@ -42,11 +42,6 @@ async function demo({ values }: Flags): Promise<number> {
     console.error(`\nThe demo failed. The end of wrangler's output:\n${throwaway.lastLines()}`);
     throw error;
   }
-}
-
-/** The quotas of Cloudflare that the Worker exceeded. */
-function breachesIn(output: string): string[] {
-  return output.match(/QUOTA BREACH: .*/g) ?? [];
 }
 
 // Children and files go with this process: see process-groups.ts and throwaway.ts.

@@ -7,7 +7,15 @@ import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
 import { listenFault, portIn } from "./ports.ts";
 import { whenOrphaned } from "./process-groups.ts";
-import { getFromStack, keepFiring, READY_MS, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
+import {
+  getFromStack,
+  keepFiring,
+  killStack,
+  READY_MS,
+  STOP_TIMEOUT_MS,
+  type Stack,
+  startStack,
+} from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
 const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.
@@ -44,14 +52,16 @@ function read(): Flags {
 
 /** Refuses a port that is in use: wrangler would silently take another, with the same database beside whoever has this one. */
 async function checkPort({ ip = "localhost", port }: Flags["values"]): Promise<void> {
-  const number = portIn(port, PORT);
-  const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), number);
-  if (fault === undefined) return;
+  const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), portIn(port, PORT));
+  if (fault !== undefined) throw portFault({ ip, port }, fault);
+}
+
+function portFault({ ip = "localhost", port }: Flags["values"], fault = "EADDRINUSE"): Error {
   const remedy =
     fault === "EADDRINUSE"
       ? "it is in use, perhaps by another npm run dev. End that, or start this one with --port and --persist-to of its own"
       : fault;
-  throw new Error(`Breakwater cannot listen on port ${number} of ${ip}: ${remedy}`);
+  return new Error(`Breakwater cannot listen on port ${portIn(port, PORT)} of ${ip}: ${remedy}`);
 }
 
 async function dev({ values, others }: Flags): Promise<number> {
@@ -62,35 +72,43 @@ async function dev({ values, others }: Flags): Promise<number> {
   await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;
   const latency = values.latency === undefined ? undefined : Number(values.latency);
+  // Another one may have begun to listen meanwhile.
+  await checkPort(values);
   const functions = await startFunctionsRuntime();
   let release = () => {};
-  const stack = await startStack({
-    onOutput: (stdout, stderr) => {
-      const held = [heldOutput(stdout, process.stdout), heldOutput(stderr, process.stderr)];
-      release = () => {
-        for (const one of held) one();
-      };
-    },
-    env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
-    args: [
-      ...(isStrict ? [STRICT_WORKER, ...(await strictFlags())] : [DEV_WORKER]),
-      ...(values.port === undefined ? ["--port", String(PORT)] : []),
-      ...others,
-    ],
-    vars: { ...functions.vars, ...(isStrict && strictVars({ latency })) },
-  }).catch((error) => {
+  let stopFiring = () => {};
+  try {
+    const stack = await startStack({
+      onOutput: (stdout, stderr) => {
+        const held = [heldOutput(stdout, process.stdout), heldOutput(stderr, process.stderr)];
+        release = () => {
+          for (const one of held) one();
+        };
+      },
+      env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
+      args: [
+        ...(isStrict ? [STRICT_WORKER, ...(await strictFlags())] : [DEV_WORKER]),
+        ...(values.port === undefined ? ["--port", String(PORT)] : []),
+        ...others,
+      ],
+      vars: { ...functions.vars, ...(isStrict && strictVars({ latency })) },
+    });
+    const port = portIn(values.port, PORT);
+    if (port !== 0 && !stack.url.endsWith(`:${port}`)) {
+      await killStack(stack);
+      throw portFault(values);
+    }
+    endOnSignals(stack);
+    void announce(stack.url, others).finally(release);
+    stopFiring = keepFiring(stack.url, {
+      onFailure: (error) => console.error("The cron failed:", error),
+    });
+    return await stack.exited;
+  } finally {
     release();
-    throw error;
-  });
-  endOnSignals(stack);
-  void announce(stack.url, others).finally(release);
-  const stopFiring = keepFiring(stack.url, {
-    onFailure: (error) => console.error("The cron failed:", error),
-  });
-  const code = await stack.exited;
-  stopFiring();
-  functions.close();
-  return code;
+    stopFiring();
+    functions.close();
+  }
 }
 
 /**

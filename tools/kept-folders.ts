@@ -36,7 +36,8 @@ export async function copyKept(
   name: string,
   make: (directory: string) => Promise<readonly string[]>,
 ): Promise<void> {
-  const known = readIndex(name);
+  const index = indexOf(name);
+  const known: Index | undefined = existsSync(index) ? JSON.parse(readFileSync(index, "utf8")) : undefined;
   if (known && printOf(known.files) === known.print && existsSync(folderOf(name, known.print))) {
     cpSync(folderOf(name, known.print), directory, { recursive: true });
     return;
@@ -74,10 +75,6 @@ function folderOf(name: string, print: string): string {
 
 function indexOf(name: string): string {
   return join(KEPT, `${name}.json`);
-}
-
-function readIndex(name: string): Index | undefined {
-  return existsSync(indexOf(name)) ? JSON.parse(readFileSync(indexOf(name), "utf8")) : undefined;
 }
 
 /** A hash of the names and contents of the files. */

@@ -41,7 +41,8 @@ export function breakwaterClient({ url, key, retries, fetch: send }: BreakwaterO
   });
   client.use({
     onRequest({ request, schemaPath }) {
-      if (isPostOfEvents(request.method, schemaPath) && !request.headers.has("idempotency-key"))
+      const isPost = request.method === "POST" && ["/v1/events", "/v1/events/batch"].includes(schemaPath);
+      if (isPost && !request.headers.has("idempotency-key"))
         request.headers.set("idempotency-key", crypto.randomUUID());
     },
   });
@@ -62,10 +63,6 @@ export function breakwaterClient({ url, key, retries, fetch: send }: BreakwaterO
   }
 
   return { ...client, pages, list };
-}
-
-function isPostOfEvents(method: string, path: string): boolean {
-  return method === "POST" && ["/v1/events", "/v1/events/batch"].includes(path);
 }
 
 type JsonOf<P extends keyof paths> = paths[P] extends {

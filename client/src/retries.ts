@@ -30,7 +30,8 @@ export function withRetries(
   { attempts = 4, maxWaitMs = MAX_WAIT_MS, sleep = timer, random = Math.random }: RetryOptions = {},
 ): Send {
   return async (request) => {
-    if (!isRepeatable(request)) return send(request);
+    const { method, headers } = request;
+    if (!IDEMPOTENT_METHODS.includes(method) && !headers.has("idempotency-key")) return send(request);
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt >= attempts;
       const answer = await send(isLast ? request : request.clone()).catch((error: unknown) => {
@@ -48,10 +49,6 @@ export function withRetries(
       await sleep(Math.min(leastMs * (1 + random()), maxWaitMs), request.signal);
     }
   };
-}
-
-function isRepeatable({ method, headers }: Request): boolean {
-  return IDEMPOTENT_METHODS.includes(method) || headers.has("idempotency-key");
 }
 
 /** The wait that `Retry-After` names, in seconds or as a date; 0 without a valid one. */

@@ -26,7 +26,7 @@ import { typesOf } from "./openapi/typescript.ts";
 export function createApp(options?: ApiOptions): Api {
   return apiOf(
     {
-      open: [registerHealth, registerDestinationKeys, registerDocument, registerRoot],
+      open: [registerHealth, registerDestinationKeys, registerDocument, (app) => app.get("/", root)],
       keyed: [
         registerEvents,
         registerEventTypes,
@@ -88,8 +88,4 @@ function root(c: ApiContext): Response {
     health: at("/v1/health"),
   };
   return c.json(addresses, 200, vary);
-}
-
-function registerRoot(app: Api): void {
-  app.get("/", root);
 }

@@ -8,6 +8,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../../tools/wrangler.ts";
 import { until } from "./until.ts";
@@ -44,6 +45,26 @@ describe.each(Object.entries(ways))("after %s", (_way, end) => {
     npm = run(["dev", "--", "--port", String(port), "--persist-to", place]);
     await endsCompletely(port, end);
   });
+});
+
+test("of two npm run dev that begin at once on one port, one is left, and the other one says why it ends", async () => {
+  const port = await freePort();
+  const both = ["first", "second"].map((name) => {
+    const args = ["tools/dev.ts", "--port", String(port), "--persist-to", join(place, name)];
+    const child = spawn(process.execPath, args, { cwd: projectRoot, stdio: ["ignore", "ignore", "pipe"] });
+    return { child, stderr: text(child.stderr), exit: once(child, "exit") };
+  });
+  started = both.flatMap(({ child }) => child.pid ?? []);
+  const ended = await Promise.race(both.map(async (one) => ({ code: (await one.exit)[0], one })));
+  expect(ended.code).toBe(1);
+  expect(await ended.one.stderr).toContain(
+    `Breakwater cannot listen on port ${port} of localhost: it is in use`,
+  );
+  await until(() => answers(port), { otherwise: () => "the other one does not answer" });
+  for (const { child, exit } of both.filter((one) => one !== ended.one)) {
+    child.kill("SIGTERM");
+    await exit;
+  }
 });
 
 describe.each(["Ctrl+C in the terminal", "SIGKILL of npm", "SIGKILL of the script"])("after %s", (way) => {

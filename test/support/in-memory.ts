@@ -1,12 +1,14 @@
 /** Temporary files in memory. Imported by the configuration of tests, for all processes that they start. */
-import { accessSync, constants, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { accessSync, constants, mkdtempSync, readdirSync, rmSync, statfsSync } from "node:fs";
+import { join } from "node:path";
+import { isAlive } from "../../tools/process-groups.ts";
 
 /** Where Linux keeps files in memory. */
 const MEMORY = "/dev/shm";
 /** The tests need a tenth of that; containers often have 64 MB. */
 const ENOUGH_BYTES = 1 << 30;
 
-function hasRoom(): boolean {
+export function hasRoomInMemory(): boolean {
   try {
     accessSync(MEMORY, constants.W_OK);
     const { bavail, bsize } = statfsSync(MEMORY);
@@ -16,13 +18,23 @@ function hasRoom(): boolean {
   }
 }
 
+/** Removes the files of test runs that were killed before they could do it. */
+function removeLeftBehind(): void {
+  for (const name of readdirSync(MEMORY)) {
+    const pid = /^breakwater-(\d+)-/.exec(name)?.[1];
+    if (pid !== undefined && !isAlive(Number(pid)))
+      rmSync(join(MEMORY, name), { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
 /**
  * The runtime waits for the disk after each write to a database or an object, which takes more time than the tests themselves. No
  * test loses power, and what is in memory outlives a process that is killed.
  */
 export function keepTemporaryFilesInMemory(): void {
-  if (process.env.TMPDIR !== undefined || !hasRoom()) return;
-  const directory = mkdtempSync(`${MEMORY}/breakwater-`);
+  if (process.env.TMPDIR !== undefined || !hasRoomInMemory()) return;
+  removeLeftBehind();
+  const directory = mkdtempSync(`${MEMORY}/breakwater-${process.pid}-`);
   process.env.TMPDIR = directory;
   process.once("exit", () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
 }

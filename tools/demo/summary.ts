@@ -85,11 +85,12 @@ function longestWait({ deliveries }: Progress, posted: readonly Posted[]): strin
 
 function whatTheGateDid(progress: Progress, evidence: Evidence): string {
   const { attempts, failed, holds, early, atOnce } = evidence;
+  const sent = early.length === 0 ? "nothing was sent" : `${early.length} still came, admitted before`;
   switch (progress.customer.profile.name) {
     case "billing":
       return `Its circuit opened: ${failed} requests in 15 s of failing, then from one upwards.`;
     case "crm":
-      return `Answered 429 ${holds} times: held for ${RETRY_AFTER_S} s each time; ${earlyText(early)}.`;
+      return `Answered 429 ${holds} times: held for ${RETRY_AFTER_S} s each time; ${sent}.`;
     case "warehouse":
       return `Slow: ${atOnce} requests at once and never more; the rest waited in D1.`;
     case "old-app":
@@ -99,8 +100,4 @@ function whatTheGateDid(progress: Progress, evidence: Evidence): string {
         ? "Healthy: everything went through at the first attempt."
         : `Healthy: everything went through; ${attempts - progress.planned} attempts were repeats.`;
   }
-}
-
-function earlyText(early: readonly number[]): string {
-  return early.length === 0 ? "nothing was sent" : `${early.length} still came, admitted before`;
 }

@@ -171,7 +171,8 @@ async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: st
     const { data, iterator, done } = answer.value;
     for (const entry of data) {
       const parsed = schema.safeParse(entry);
-      if (parsed.success) entries.set(keyOf(parsed.data), parsed.data);
+      const { data: one } = parsed;
+      if (one) entries.set("id" in one ? one.id : one.name, one);
       else failures.push({ what: `${what} ${nameIn(entry)}${of}`, reason: faultIn(parsed.error) });
     }
     if (done) return { entries: [...entries.values()], failures };
@@ -182,10 +183,6 @@ async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: st
     seen.add(iterator);
     next = `&iterator=${encodeURIComponent(iterator)}`;
   }
-}
-
-function keyOf(entry: Readonly<{ id: string }> | Readonly<{ name: string }>): string {
-  return "id" in entry ? entry.id : entry.name;
 }
 
 type One<T> = Readonly<{ value: T }> | Readonly<{ fault: string; status?: number }>;

@@ -32,11 +32,22 @@ export function partCount(plan: ImportPlan): number {
 
 /** The plan for people: how many of each, what differs, what has no counterpart, and what could not be read. */
 export function planLines(plan: ImportPlan): readonly string[] {
+  const about = (textsOf: (item: Item) => readonly string[]) =>
+    entriesOf(plan).flatMap(({ what, item }) => textsOf(item).map((text) => `${what}: ${text}`));
   return [
     ...tableLines(plan),
-    ...section("To change", changeLines(plan)),
-    ...section("Not copied", entriesOf(plan).flatMap(refusalLine)),
-    ...section("Without a counterpart", entriesOf(plan).flatMap(noteLines)),
+    ...section(
+      "To change",
+      about(({ action }) => (action.kind === "change" ? [action.differs.join(", ")] : [])),
+    ),
+    ...section(
+      "Not copied",
+      about(({ action }) => (action.kind === "refuse" ? [action.reason] : [])),
+    ),
+    ...section(
+      "Without a counterpart",
+      about(({ notes }) => notes),
+    ),
     ...section(
       "Not read",
       plan.failures.map(({ what, reason }) => `${what}: ${reason}`),
@@ -100,20 +111,6 @@ function entriesOf({ eventTypes, applications }: ImportPlan): Entry[] {
 
 function named(what: string, { id, uid }: ApplicationPlan | EndpointPlan): string {
   return id === uid ? `${what} ${id}` : `${what} ${uid} (${id})`;
-}
-
-function changeLines(plan: ImportPlan): string[] {
-  return entriesOf(plan).flatMap(({ what, item: { action } }) =>
-    action.kind === "change" ? [`${what}: ${action.differs.join(", ")}`] : [],
-  );
-}
-
-function refusalLine({ what, item: { action } }: Entry): string[] {
-  return action.kind === "refuse" ? [`${what}: ${action.reason}`] : [];
-}
-
-function noteLines({ what, item: { notes } }: Entry): string[] {
-  return notes.map((note) => `${what}: ${note}`);
 }
 
 function section(title: string, lines: readonly string[]): string[] {

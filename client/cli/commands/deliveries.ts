@@ -87,7 +87,7 @@ export const deliveryCommands: readonly Command[] = [
 
 async function why(call: CommandCall): Promise<void> {
   if (!call.arg.startsWith("evt_")) {
-    const delivery = await deliveryOf(call.api, call.arg);
+    const delivery = dataOf(await call.api.GET("/v1/deliveries/{id}", byId(call.arg)));
     const explained = explanationOf(delivery, await acceptedAt(call.api, delivery));
     return call.has("json") ? printObject(call, explained) : printExplanation(call, explained);
   }
@@ -132,10 +132,6 @@ const logColumns: Columns<Delivery["log"][number]> = {
   error: ({ error, note }) => error ?? note,
   response: ({ response }) => response?.slice(0, 60),
 };
-
-async function deliveryOf(api: Breakwater, id: string): Promise<Delivery> {
-  return dataOf(await api.GET("/v1/deliveries/{id}", byId(id)));
-}
 
 async function eventOf(api: Breakwater, id: string) {
   return dataOf(await api.GET("/v1/events/{id}", byId(id)));

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { NewDestination, PolledEvent } from "../../src/api.ts";
-import { type Breakwater, dataOf, ProblemError } from "../../src/breakwater.ts";
+import { dataOf, ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError } from "../command.ts";
 import { byId, present } from "../input.ts";
 import { filter, print, remark } from "../output.ts";
@@ -90,17 +90,14 @@ async function digestOf(text: string): Promise<string> {
 /** Has the events come that were accepted before the destination was there, as a replay. */
 async function replayFor(call: CommandCall, id: string): Promise<void> {
   const event = call.text("replay");
-  const since = call.text("since") ?? (event && (await acceptedAt(call.api, event)));
+  const since =
+    call.text("since") ?? (event && dataOf(await call.api.GET("/v1/events/{id}", byId(event))).timestamp);
   if (since === undefined) return;
   const until =
     event === undefined ? new Date().toISOString() : new Date(Date.parse(since) + 1).toISOString();
   const body = { destination_id: id, since, until, include: "missing", rate_per_minute: 6000 } as const;
   const { total } = dataOf(await call.api.POST("/v1/replays", { body }));
   remark(`${total ?? "Some"} earlier events come by a replay`);
-}
-
-async function acceptedAt(api: Breakwater, id: string): Promise<string> {
-  return dataOf(await api.GET("/v1/events/{id}", byId(id))).timestamp;
 }
 
 /** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */

@@ -56,7 +56,7 @@ export function createDocs(documentOf: () => Document) {
   );
   app.get("/docs/", (c) => c.redirect("/docs", 301));
   app.get("/problems/:slug", etag(), (c) => {
-    const status = statusOf(c.req.param("slug"));
+    const status = problemStatuses.find((one) => problemTypes[one].slug === c.req.param("slug"));
     if (status === undefined) return c.notFound();
     const headers = { vary: "Accept", "cache-control": "public, no-cache" };
     if (c.req.header("accept")?.includes("text/html"))
@@ -67,10 +67,6 @@ export function createDocs(documentOf: () => Document) {
 }
 
 const REVALIDATED = { "cache-control": "public, no-cache" };
-
-function statusOf(slug: string): ProblemStatus | undefined {
-  return problemStatuses.find((status) => problemTypes[status].slug === slug);
-}
 
 /** The description of a type for programs. */
 function described(status: ProblemStatus) {

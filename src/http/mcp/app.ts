@@ -72,15 +72,16 @@ async function answer(c: ApiContext): Promise<Response> {
   const message = await readMessage(c.req.raw);
   if (message.kind === "fault") return (await overLimit(c, "read", message.id)) ?? rpcAnswer(message);
   if (message.kind === "notification") return (await overLimit(c, "read", undefined)) ?? c.body(null, 202);
-  const tool = message.method === "tools/call" ? toolNamed(message.params.name) : undefined;
-  const isChanging = tool?.isChanging || changingEventMethods.includes(message.method);
+  const { method, params } = message;
+  const tool = method === "tools/call" ? tools.find(({ name }) => name === params.name) : undefined;
+  const isChanging = tool?.isChanging || changingEventMethods.includes(method);
   const limited = await overLimit(c, isChanging ? "write" : "read", message.id);
   if (limited) return limited;
   try {
     const made = await resultOf(c, message, tool);
     return "code" in made ? rpcAnswer({ ...made, id: message.id }) : rpcResult(message, made);
   } catch (error) {
-    const refused = failedRequest(c.get("services").log, { method: message.method, path: PATH }, error);
+    const refused = failedRequest(c.get("services").log, { method, path: PATH }, error);
     return refusedAnswer(serverStatusOf(error), refused, message.id);
   }
 }
@@ -105,10 +106,6 @@ async function overLimit(c: ApiContext, name: "read" | "write", id: RpcId | unde
 }
 
 const tools: readonly Tool[] = [...readingTools, ...changingTools];
-
-function toolNamed(name: unknown): Tool | undefined {
-  return tools.find((tool) => tool.name === name);
-}
 
 const SERVER = { name: "breakwater", version: VERSION };
 /** Events in both places where clients look for them. */

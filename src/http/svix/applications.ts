@@ -29,6 +29,7 @@ import {
   granted,
   idempotencyKeyOf,
   listOf,
+  noContent,
   orderedQuery,
   queryOf,
   refuseFields,
@@ -75,8 +76,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
 
   app.delete("/api/v1/app/:app", requires("admin"), ofOperator, async (c) => {
     const { id } = await applicationOf(c);
-    granted(await removeApplication(callerIn(c), id));
-    return c.body(null, 204);
+    return noContent(c, await removeApplication(callerIn(c), id));
   });
 }
 
@@ -116,10 +116,7 @@ export const applicationInput = z.object({
 type ApplicationInput = z.infer<typeof applicationInput>;
 
 /** The rate by its name of today or by the former one; undefined where neither is given. */
-export function rateIn(input: {
-  throttleRate?: number | null | undefined;
-  rateLimit?: number | null | undefined;
-}) {
+export function rateIn(input: Partial<Pick<ApplicationInput, "throttleRate" | "rateLimit">>) {
   return input.throttleRate === undefined ? input.rateLimit : input.throttleRate;
 }
 

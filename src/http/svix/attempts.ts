@@ -31,6 +31,7 @@ import {
   flag,
   granted,
   listOf,
+  noContent,
   notFoundProblem,
   pageBefore,
   pageQuery,
@@ -71,8 +72,7 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
     const { application, id } = await attemptOf(c);
     const removed = await removeAttemptContent(callerWithin(c, application), id);
     if (removed.kind === "not_found") return missingOf(c, application, notFoundProblem("attempt", id));
-    granted(removed);
-    return c.body(null, 204);
+    return noContent(c, removed);
   });
 
   app.post(
@@ -137,6 +137,8 @@ export const windowIterator = cursorParam(
 
 const endpointQuery = z.object({ ...attemptQuery, iterator: windowIterator });
 
+type EndpointQuery = z.infer<typeof endpointQuery>;
+
 async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, endpointQuery);
   refuseTypes(query);
@@ -156,13 +158,7 @@ export function refuseTypes({ event_types: types = [] }: Pick<WindowQuery, "even
   refuseFields([types.length > 1 && unsupported("query.event_types", "one event type, or none")]);
 }
 
-type WindowQuery = Readonly<{
-  limit: number;
-  iterator?: z.infer<typeof windowIterator>;
-  event_types?: readonly string[] | undefined;
-  tag?: string | undefined;
-  channel?: string | undefined;
-}>;
+type WindowQuery = Pick<EndpointQuery, "limit" | "iterator" | "event_types" | "tag" | "channel">;
 
 type WindowFilter = Readonly<{
   state?: StoredState | undefined;
@@ -259,12 +255,7 @@ function pageAfter<T extends { id: string }>(
   return listOf(rest, limit, ({ id }) => id);
 }
 
-type AttemptFilter = Readonly<{
-  status?: number | undefined;
-  status_code_class?: number | undefined;
-  before?: number | undefined;
-  after?: number | undefined;
-}>;
+type AttemptFilter = Pick<EndpointQuery, "status" | "status_code_class" | "before" | "after">;
 
 type Attempt = ReturnType<typeof attemptsOf>[number];
 
@@ -310,20 +301,19 @@ function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent: 
   };
 }
 
+const statusOfState = {
+  delivered: "success",
+  dead: "fail",
+  cancelled: "canceled",
+  waiting: "pending",
+  in_flight: "pending",
+  retrying: "pending",
+} as const satisfies Record<StoredState, keyof typeof statuses>;
+
 export function stateView(delivery: FoundDelivery) {
-  if (delivery.kind === "planned")
-    return { ...statusView("pending"), nextAttempt: isoTime(delivery.deliverAt) };
-  const { state, nextAttemptAt } = delivery.row;
-  switch (state) {
-    case "delivered":
-      return { ...statusView("success"), nextAttempt: null };
-    case "dead":
-      return { ...statusView("fail"), nextAttempt: null };
-    case "cancelled":
-      return { ...statusView("canceled"), nextAttempt: null };
-    case "waiting":
-    case "in_flight":
-    case "retrying":
-      return { ...statusView("pending"), nextAttempt: isoTime(nextAttemptAt) };
-  }
+  const [status, at] =
+    delivery.kind === "planned"
+      ? (["pending", delivery.deliverAt] as const)
+      : ([statusOfState[delivery.row.state], delivery.row.nextAttemptAt] as const);
+  return { ...statusView(status), nextAttempt: status === "pending" ? isoTime(at) : null };
 }

@@ -35,13 +35,10 @@ const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 const LIST = "/api/v1/background-task";
 
 export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
-  app.post(`${ENDPOINT}/recover`, requires("admin"), jsonBody(), async (c) => {
-    return replayTask(c, { ...(await bodyOf(c, range)), include: "dead" });
-  });
-
-  app.post(`${ENDPOINT}/replay-missing`, requires("admin"), jsonBody(), async (c) => {
-    return replayTask(c, { ...(await bodyOf(c, range)), include: "missing" });
-  });
+  for (const [path, include] of Object.entries({ recover: "dead", "replay-missing": "missing" } as const))
+    app.post(`${ENDPOINT}/${path}`, requires("admin"), jsonBody(), async (c) =>
+      replayTask(c, { ...(await bodyOf(c, range)), include }),
+    );
 
   app.post(`${ENDPOINT}/bulk-replay`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, bulk);
@@ -141,27 +138,31 @@ const listQuery = z.object({
 
 /** The newest first. A page may be short, and still have a next one: it is filtered after it is read. */
 async function listTasks(c: ApiContext): Promise<Response> {
-  const query = queryOf(c, listQuery);
-  if (query.task === "application.purge_content") return listPurges(c, query);
-  const { limit, iterator: before, status, task } = query;
-  const filter = { destinationId: undefined, state: undefined, before, limit };
+  const { limit, iterator: before, status, task } = queryOf(c, listQuery);
+  const page = { before, limit };
+  const { data, next } = await (task === "application.purge_content"
+    ? purges(c, page)
+    : replayTasks(c, page));
+  const isAsked = (one: (typeof data)[number]) =>
+    (status ?? one.status) === one.status && (task ?? one.task) === one.task;
+  return c.json(pageBefore(data.filter(isAsked), next));
+}
+
+type TaskPage = Readonly<{ before: number | undefined; limit: number }>;
+type Task = ReturnType<typeof taskView> | ReturnType<typeof erasureTask>;
+type Tasks = Promise<Readonly<{ data: readonly Task[]; next: number | undefined }>>;
+
+async function replayTasks(c: ApiContext, page: TaskPage): Tasks {
+  const filter = { destinationId: undefined, state: undefined, ...page };
   const { replays, next } = granted(await getReplays(callerIn(c), filter));
-  const data = replays
-    .filter(isOfApplication)
-    .map(taskView)
-    .filter((one) => (status ?? one.status) === one.status && (task ?? one.task) === one.task);
-  return c.json(pageBefore(data, next));
+  return { data: replays.filter(isOfApplication).map(taskView), next };
 }
 
 /** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
-async function listPurges(c: ApiContext, { limit, iterator: before, status }: z.infer<typeof listQuery>) {
+async function purges(c: ApiContext, { before, limit }: TaskPage): Tasks {
   const page = { before, limit: Math.min(limit, 100) };
   const { erasures, next } = granted(await getErasures(callerIn(c), page));
-  const data = erasures
-    .filter(isPurge)
-    .map(erasureTask)
-    .filter((one) => (status ?? one.status) === one.status);
-  return c.json(pageBefore(data, next));
+  return { data: erasures.filter(isPurge).map(erasureTask), next };
 }
 
 async function shownErasure(c: ApiContext, id: string): Promise<Response> {

@@ -7,7 +7,6 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
-import type { Result } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
 import {
   destinationFields,
@@ -43,6 +42,7 @@ import {
   idempotencyKeyOf,
   listOf,
   type Names,
+  noContent,
   optionalBoolean,
   orderedQuery,
   queryOf,
@@ -110,7 +110,7 @@ export function registerKind(app: Hono<ApiEnv>, { list, viewOf, read }: Endpoint
 
   app.delete(one, requires("admin"), async (c) => {
     const { application, row } = await endpointOf(c);
-    return emptied(c, await removeDestination(callerWithin(c, application), row.id));
+    return noContent(c, await removeDestination(callerWithin(c, application), row.id));
   });
 
   app.get(`${one}/secret`, requires("admin"), async (c) => {
@@ -144,13 +144,8 @@ export function registerKind(app: Hono<ApiEnv>, { list, viewOf, read }: Endpoint
   app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
     const { headers: set, deleteHeaders: remove } = await bodyOf(c, headersPatch);
     const { application, row } = await endpointOf(c);
-    return emptied(c, await updateHeaders(callerWithin(c, application), { id: row.id, set, remove }));
+    return noContent(c, await updateHeaders(callerWithin(c, application), { id: row.id, set, remove }));
   });
-}
-
-function emptied(c: ApiContext, result: Result<unknown>): Response {
-  granted(result);
-  return c.body(null, 204);
 }
 
 function secretAnswer(c: ApiContext, { secret, public_key: half }: ShownSecret) {

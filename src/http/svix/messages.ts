@@ -234,11 +234,8 @@ async function createMessage(
   const times = stored?.event ?? { acceptedAt: at ?? services.now(), deliverAt: dueFrom };
   const { acceptedAt, deliverAt: dueAt } = times;
   const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
-  return c.json(view(event, eventId ?? null, withContent ? shownPayload(payload) : {}), 202);
-}
-
-function shownPayload(payload: unknown): unknown {
-  return payload instanceof Content ? (decoded(payload.bytes) ?? null) : payload;
+  const shown = payload instanceof Content ? (decoded(payload.bytes) ?? null) : payload;
+  return c.json(view(event, eventId ?? null, withContent ? shown : {}), 202);
 }
 
 const typeList = z

@@ -77,6 +77,12 @@ export function granted<T, K extends RefusalKind>(result: Result<T, K>, names?: 
   return refuse(answerOf(names ? withFieldNames(result, inNames(names)) : result));
 }
 
+/** 204 for what a service has done; a refusal ends the request. */
+export function noContent(c: ApiContext, result: Result<unknown>): Response {
+  granted(result);
+  return c.body(null, 204);
+}
+
 /** The value as the schema reads it; 422 with these names of its fields where it cannot. */
 export function validated<T>(schema: z.ZodType<T>, value: unknown, names: Names = {}): T {
   const read = checked(schema, value);

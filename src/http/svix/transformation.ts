@@ -15,7 +15,7 @@ import { requires } from "../auth.ts";
 import type { ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { endpointOf } from "./endpoints.ts";
-import { bodyOf, callerWithin, granted, optionalBoolean, refuseFields, unsupported } from "./shapes.ts";
+import { bodyOf, callerWithin, noContent, optionalBoolean, refuseFields, unsupported } from "./shapes.ts";
 
 const TRANSFORMATION = "/api/v1/app/:app/endpoint/:endpoint/transformation";
 
@@ -86,7 +86,6 @@ export function registerTransformation(app: Hono<ApiEnv>): void {
           error.field === "transform.code" ? { ...error, field: "code" } : error,
         ),
       );
-    granted(updated);
-    return c.body(null, 204);
+    return noContent(c, updated);
   });
 }

@@ -45,17 +45,15 @@ export const billed: Check = {
     const isCounted = async () => {
       const before = used;
       used = await countsOf(account, resources, from, minutes);
-      return used.rowsWritten > 0 && used.queueOperations > 0 && isSame(used, before);
+      const { rowsWritten, queueOperations } = used;
+      const isSame = rowsWritten === before.rowsWritten && queueOperations === before.queueOperations;
+      return rowsWritten > 0 && queueOperations > 0 && isSame;
     };
     if (!(await run.until(isCounted, COUNTED_MS, POLL_MS)))
       return { skipped: `Cloudflare has not counted these minutes after ${COUNTED_MS / MINUTE_MS} more` };
     return judgeBilled(used, BATCHES * BATCH, minutes);
   },
 };
-
-function isSame(one: Billed, other: Billed): boolean {
-  return one.rowsWritten === other.rowsWritten && one.queueOperations === other.queueOperations;
-}
 
 type Resources = Readonly<{ databases: readonly string[]; queues: readonly string[] }>;
 

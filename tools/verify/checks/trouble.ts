@@ -100,16 +100,13 @@ export const circuit: Check = {
     if (!closed || to === undefined)
       return { ok: false, seen: `${await stateOf(deployment, id)} 60 s after the receiver's recovery` };
     const { arrived: count, lost } = arrivalsOf(events, hits);
+    const lastAt = Math.max(...hits.map(({ at }) => at));
     return joinResults(judgeProbes(hits, { openedAt: from, closedAt: to, cooldownMs: COOLDOWN_S * 1_000 }), {
       ok: lost === 0,
-      seen: `closed, ${count} of ${events.length} arrived ${secondsText(lastAt(hits) - to)} later`,
+      seen: `closed, ${count} of ${events.length} arrived ${secondsText(lastAt - to)} later`,
     });
   },
 };
-
-function lastAt(hits: readonly Readonly<{ at: number }>[]): number {
-  return Math.max(...hits.map(({ at }) => at));
-}
 
 /** When the circuit opened for the first time. */
 function openedAt({ transitions }: DestinationHealth): number | undefined {
