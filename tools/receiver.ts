@@ -11,11 +11,9 @@ import { Webhook } from "standardwebhooks";
 /** One request; `answeredAt` and `status` are set when it has been answered. Times are epoch ms. */
 export type Hit = {
   readonly path: string;
-  /** The event's id. */
   readonly id: string;
   readonly body: string;
   readonly verified: boolean;
-  /** Why the signature is not verified. */
   readonly rejection?: string;
   /** The number of the attempt that the sender names; NaN where it names none. */
   readonly attempt: number;
@@ -90,7 +88,10 @@ function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-async function readHit(request: IncomingMessage, secretOf: (path: string) => string | undefined) {
+async function readHit(
+  request: IncomingMessage,
+  secretOf: (path: string) => string | undefined,
+): Promise<Hit> {
   const at = Date.now();
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);

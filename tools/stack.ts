@@ -10,11 +10,9 @@ import { signalGroup } from "./process-groups.ts";
 import { exitOf, spawnWrangler } from "./wrangler.ts";
 
 type StackOptions = Readonly<{
-  /** Passed on to `wrangler dev`. */
   args?: readonly string[];
   /** Variables and secrets that override those of wrangler.toml and .dev.vars. */
   vars?: Readonly<Record<string, string>>;
-  /** Environment of wrangler's process. */
   env?: Readonly<Record<string, string>>;
   /** Takes wrangler's standard output and errors from the beginning. */
   onOutput?: (stdout: Readable, stderr: Readable) => void;
@@ -93,7 +91,6 @@ function readyUrl(child: ChildProcess, protocol: string): Promise<string> {
   });
 }
 
-/** Whether the arguments have `wrangler dev` serve https. */
 function isSecure(args: readonly string[]): boolean {
   return args.some(
     (arg, i) => arg === "--local-protocol=https" || (arg === "https" && args[i - 1] === "--local-protocol"),

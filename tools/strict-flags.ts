@@ -18,7 +18,6 @@ export async function strictFlags(): Promise<string[]> {
   return [...compatibility_flags, "nodejs_als"].flatMap((flag) => ["--compatibility-flag", flag]);
 }
 
-/** Variables of the strict Worker. */
 export function strictVars({ latency, quotas }: Strict): Record<string, string> {
   return {
     ...(latency !== undefined && { STRICT_LATENCY: String(latency) }),

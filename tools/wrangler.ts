@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Unstable_Config } from "wrangler";
 import type { Environment } from "./deploy/config-faults.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
@@ -23,7 +24,9 @@ const quiet = {
 };
 
 /** The configuration as wrangler reads it, with its defaults, of the top level of the file. */
-export async function readWranglerConfig(config = join(projectRoot, "wrangler.toml")) {
+export async function readWranglerConfig(
+  config = join(projectRoot, "wrangler.toml"),
+): Promise<Unstable_Config> {
   // Loaded when needed: it takes most of a second.
   const { unstable_readConfig } = await import("wrangler");
   return unstable_readConfig({ config }, { hideWarnings: true });

@@ -32,9 +32,7 @@ export type Command = Readonly<{
 /** The arguments of one run, and its connection. */
 export type CommandCall = Readonly<{
   args: readonly string[];
-  /** The first argument. */
   arg: string;
-  /** The value of an option. */
   text(name: string): string | undefined;
   /** The value of an option that the command needs. @throws CommandLineError without one */
   needed(name: string): string;
@@ -74,7 +72,6 @@ export const exitCodes = `  0  done
   7  the deployment cannot be reached, or refuses for now
   8  the answer is no: a signature is wrong, a test failed, changes are left to apply`;
 
-/** A mistake in the command line. */
 export class CommandLineError extends Error {}
 
 export const globalOptions: Readonly<Record<string, CommandOption>> = {
@@ -83,7 +80,6 @@ export const globalOptions: Readonly<Record<string, CommandOption>> = {
   help: { short: "h", help: "Show this" },
 };
 
-/** The options of commands that print a list. */
 export const listOptions: Readonly<Record<string, CommandOption>> = {
   limit: { value: "n", help: "Print at most n entries; 50 by default" },
   all: { help: "Print all entries" },
@@ -175,7 +171,6 @@ export function commandIn(commands: readonly Command[], argv: readonly string[])
     .map(({ command, words }) => ({ command, rest: argv.slice(words.length) }))[0];
 }
 
-/** The help of one command. */
 export function helpOf({ name, args = "", summary, details, options = {} }: Command): string {
   const usage = ["breakwater", name, args, "[options]"].filter((part) => part !== "").join(" ");
   const lines = Object.entries({ ...options, ...globalOptions }).map(

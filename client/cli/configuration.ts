@@ -63,7 +63,6 @@ export type Created = Readonly<{ id: string; secret?: string; key?: string }>;
 export type PlanOptions = Readonly<{
   /** Whether to delete event types, and destinations with a `uid`, that the document does not name. */
   prune?: boolean;
-  /** Whether to set values that cannot be compared. */
   secrets?: boolean;
 }>;
 
@@ -198,24 +197,29 @@ export async function changePlan(
   configuration: Configuration,
   options: PlanOptions = {},
 ): Promise<readonly PlanStep[]> {
-  const { event_types, tenants = {}, keys } = configuration;
   // The document does not describe its own path.
   const { components } = dataOf(await api.GET("/openapi.json" as "/v1/health")) as unknown as {
     components: { schemas: Schemas };
   };
   checkFields(configuration, components.schemas);
   const steps: PlanStep[] = [];
-  if (event_types) steps.push(...(await eventTypeSteps(api, event_types, options)));
-  for (const [tenant, { settings, destinations }] of Object.entries(tenants)) {
-    if (settings) steps.push(...(await tenantSteps(api, tenant, settings)));
-    if (destinations) steps.push(...(await destinationSteps(api, tenant, destinations, options)));
-  }
-  if (keys) steps.push(...(await keySteps(api, keys)));
+  for await (const step of stepsOf(api, configuration, options)) steps.push(step);
   return steps;
 }
 
-async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Promise<PlanStep[]> {
-  const steps: PlanStep[] = [];
+type Steps = AsyncGenerator<PlanStep, void>;
+
+async function* stepsOf(api: Breakwater, configuration: Configuration, options: PlanOptions): Steps {
+  const { event_types, tenants = {}, keys } = configuration;
+  if (event_types) yield* eventTypeSteps(api, event_types, options);
+  for (const [tenant, { settings, destinations }] of Object.entries(tenants)) {
+    if (settings) yield* tenantSteps(api, tenant, settings);
+    if (destinations) yield* destinationSteps(api, tenant, destinations, options);
+  }
+  if (keys) yield* keySteps(api, keys);
+}
+
+async function* eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Steps {
   for (const [name, fields] of Object.entries(wanted)) {
     const params = { path: { name } };
     const answer = await api.GET("/v1/event-types/{name}", { params });
@@ -224,57 +228,58 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
     if (stored && changes.length === 0) continue;
     const { name: _, version, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
     const body = { ...before, ...fields } as NewEventType;
-    steps.push({
+    yield {
       ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
       path: ["event_types", name],
       apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body })),
-    });
+    };
   }
-  if (!prune) return steps;
-  for await (const { name } of api.list("/v1/event-types")) {
-    if (Object.hasOwn(wanted, name)) continue;
-    steps.push({
-      ...{ action: "delete", kind: "event type", name, changes: [], path: [] },
-      apply: async () =>
-        void dataOf(await api.DELETE("/v1/event-types/{name}", { params: { path: { name } } })),
-    });
-  }
-  return steps;
+  for await (const { name } of prune ? api.list("/v1/event-types") : [])
+    if (!Object.hasOwn(wanted, name))
+      yield deletion("event type", name, () =>
+        api.DELETE("/v1/event-types/{name}", { params: { path: { name } } }),
+      );
 }
 
-async function tenantSteps(api: Breakwater, tenant: string, settings: Fields): Promise<PlanStep[]> {
+function deletion(
+  kind: PlanStep["kind"],
+  name: string,
+  request: () => Promise<Parameters<typeof dataOf>[0]>,
+): PlanStep {
+  const apply = async () => void dataOf(await request());
+  return { action: "delete", kind, name, changes: [], path: [], apply };
+}
+
+async function* tenantSteps(api: Breakwater, tenant: string, settings: Fields): Steps {
   const params = { path: { tenant } };
-  const stored = dataOf(await api.GET("/v1/tenants/{tenant}", { params }));
-  const changes = changesIn(settings, stored);
-  if (changes.length === 0) return [];
+  const changes = changesIn(settings, dataOf(await api.GET("/v1/tenants/{tenant}", { params })));
+  if (changes.length === 0) return;
   const body = Object.fromEntries(changes.map(({ field, to }) => [field, to])) as TenantChange;
-  return [
-    {
-      ...{ action: "change", kind: "tenant", name: tenant, changes, path: ["tenants", tenant, "settings"] },
-      apply: async () => void dataOf(await api.PATCH("/v1/tenants/{tenant}", { params, body })),
-    },
-  ];
+  yield {
+    ...{ action: "change", kind: "tenant", name: tenant, changes, path: ["tenants", tenant, "settings"] },
+    apply: async () => void dataOf(await api.PATCH("/v1/tenants/{tenant}", { params, body })),
+  };
 }
 
-async function destinationSteps(
+async function* destinationSteps(
   api: Breakwater,
   tenant: string,
   wanted: Named,
   { prune = false, secrets = false }: PlanOptions,
-): Promise<PlanStep[]> {
+): Steps {
   const stored = new Map<string, Destination>();
   for await (const destination of api.list("/v1/destinations", { tenant }))
     if (destination.uid !== null) stored.set(destination.uid, destination);
-  const steps = Object.entries(wanted).flatMap(([uid, fields]) => {
+  for (const [uid, fields] of Object.entries(wanted)) {
     const found = stored.get(uid);
-    return found
-      ? changedDestination(api, found, fields, secrets)
-      : [newDestination(api, tenant, uid, fields)];
-  });
-  const deleted = [...stored.values()].filter(
-    ({ uid }) => prune && uid !== null && !Object.hasOwn(wanted, uid),
-  );
-  return [...steps, ...deleted.map((destination) => deletedDestination(api, destination))];
+    if (found) yield* changedDestination(api, found, fields, secrets);
+    else yield newDestination(api, tenant, uid, fields);
+  }
+  for (const [uid, { id }] of stored)
+    if (prune && !Object.hasOwn(wanted, uid))
+      yield deletion("destination", `${tenant}/${uid}`, () =>
+        api.DELETE("/v1/destinations/{id}", { params: { path: { id } } }),
+      );
 }
 
 function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fields): PlanStep {
@@ -296,78 +301,66 @@ const HIDDEN = ["secret", "headers", "token", "auth"];
 /** Fields that only a creation takes, or that have a request of their own. */
 const NOT_CHANGED = ["secret", "handshake", "signature", "status"];
 
-function changedDestination(
+function* changedDestination(
   api: Breakwater,
   stored: Destination,
   fields: Fields,
   withSecrets: boolean,
-): PlanStep[] {
+): Generator<PlanStep, void> {
   const { id, tenant, uid, status } = stored;
   const params = { path: { id } };
-  const name = `${tenant}/${uid}`;
-  const path = ["tenants", tenant, "destinations", uid ?? ""];
   const { secret: _, handshake: __, ...comparable } = fields;
   const changes = changesIn(comparable, stored);
   const hidden = HIDDEN.filter((field) => withSecrets && field !== "secret" && field in fields).filter(
     (field) => !changes.some((change) => change.field === field),
   );
   const all = [...changes, ...hidden.map((field) => ({ field, from: "***", to: "***" }))];
-  if (all.length === 0) return [];
+  if (all.length === 0) return;
+  const path = ["tenants", tenant, "destinations", uid ?? ""];
+  const step = { kind: "destination", name: `${tenant}/${uid}`, path } as const;
   const blocked = changes.filter(({ field }) => field === "signature");
-  const step = { kind: "destination", name, path } as const;
-  if (blocked.length > 0)
-    return [{ action: "blocked", ...step, changes: blocked, apply: async () => undefined }];
+  if (blocked.length > 0) {
+    yield { action: "blocked", ...step, changes: blocked, apply: async () => undefined };
+    return;
+  }
   const patched = all
     .filter(({ field }) => !NOT_CHANGED.includes(field))
     .map(({ field }) => [field, fields[field]]);
   const body = Object.fromEntries(patched) as DestinationChange;
   // A breaker that is given in part is changed in part.
   if (body.breaker) body.breaker = { ...stored.breaker, ...body.breaker };
-  return [
-    {
-      ...{ action: "change", ...step, changes: all },
-      async apply() {
-        if (patched.length > 0) dataOf(await api.PATCH("/v1/destinations/{id}", { params, body }));
-        if (fields.status === "paused" && status !== "paused")
-          dataOf(await api.POST("/v1/destinations/{id}/pause", { params }));
-        if (fields.status === "active" && status !== "active")
-          dataOf(await api.POST("/v1/destinations/{id}/resume", { params }));
-        return undefined;
-      },
+  yield {
+    ...{ action: "change", ...step, changes: all },
+    async apply() {
+      if (patched.length > 0) dataOf(await api.PATCH("/v1/destinations/{id}", { params, body }));
+      for (const [verb, wanted] of [["pause", "paused"] as const, ["resume", "active"] as const])
+        if (fields.status === wanted && status !== wanted)
+          dataOf(await api.POST(`/v1/destinations/{id}/${verb}`, { params }));
+      return undefined;
     },
-  ];
-}
-
-function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): PlanStep {
-  return {
-    ...{ action: "delete", kind: "destination", name: `${tenant}/${uid}`, changes: [], path: [] },
-    apply: async () => void dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } })),
   };
 }
 
 /** Keys are created by name and never ended: one that others use must not end by an edit of a file. */
-async function keySteps(api: Breakwater, wanted: Named): Promise<PlanStep[]> {
+async function* keySteps(api: Breakwater, wanted: Named): Steps {
   const stored: ApiKey[] = [];
   for await (const key of api.list("/v1/keys")) stored.push(key);
-  return Object.entries(wanted).flatMap(([name, fields]): PlanStep[] => {
-    const path = ["keys", name];
-    const found = stored.filter((key) => key.name === name);
-    const differences = found.map((key) => changesIn(fields, key));
-    if (differences.some((changes) => changes.length === 0)) return [];
+  for (const [name, fields] of Object.entries(wanted)) {
+    const differences = stored.filter((key) => key.name === name).map((key) => changesIn(fields, key));
+    if (differences.some((changes) => changes.length === 0)) continue;
     const [changes] = differences;
-    if (changes)
-      return [{ ...{ action: "blocked", kind: "key", name, changes, path }, apply: async () => undefined }];
+    const step = { kind: "key", name, path: ["keys", name] } as const;
     const body = { ...fields, name } as NewApiKey;
-    return [
-      {
-        ...{ action: "create", kind: "key", name, changes: changesIn(fields, {}), path, makesSecret: true },
+    if (changes) yield { action: "blocked", ...step, changes, apply: async () => undefined };
+    else
+      yield {
+        ...{ action: "create", ...step, changes: changesIn(fields, {}), makesSecret: true },
         async apply() {
           const { id, key } = dataOf(await api.POST("/v1/keys", { body }));
           return { id, key };
         },
-      },
-    ];
-  });
+      };
+  }
 }
 
 // ── Comparison ──
@@ -400,7 +393,6 @@ function namesIn(headers: unknown): string[] {
   return Object.keys(headers ?? {}).map((name) => name.toLowerCase());
 }
 
-/** The values of a set, as a text. */
 function inOrder(values: readonly unknown[]): string {
   return textOf([...new Set(values)].sort());
 }

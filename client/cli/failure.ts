@@ -4,7 +4,6 @@ import { ProblemError } from "../src/breakwater.ts";
 import { CommandLineError, EXIT } from "./command.ts";
 import { NotSignedIn } from "./profiles.ts";
 
-/** The exit code of a refused request. */
 export function exitCodeOf(status: number): number {
   if (status === 401 || status === 403) return EXIT.unauthorized;
   if (status === 404) return EXIT.notFound;

@@ -63,7 +63,6 @@ export function filter(field: string, what: string, value = field): CommandOptio
   return { value, field, help: `Only ${what}` };
 }
 
-/** The entries of a list, up to `--limit`. */
 async function printList<P extends ListPath>(call: CommandCall, path: P, columns: Columns<ListEntry<P>>) {
   const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.number("limit") ?? DEFAULT_LIMIT);
   const limit = String(Math.max(1, Math.min(MAX_PAGE, most)));

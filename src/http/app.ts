@@ -22,7 +22,6 @@ import type { Api, ApiContext } from "./context.ts";
 import { type Document, documentOf } from "./openapi/document.ts";
 import { typesOf } from "./openapi/typescript.ts";
 
-/** The whole API; tests pass their own services. */
 export function createApp(options?: ApiOptions): Api {
   return apiOf(
     {

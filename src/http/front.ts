@@ -18,7 +18,6 @@ type Door = Readonly<{
 /** Shared by the parts of an isolate: one cache of keys, and the API that its documentation describes. */
 type Shared = Readonly<{ authenticate: Authenticate; app: () => Promise<Api> }>;
 
-/** How each part is loaded and made. */
 const parts = {
   events: async ({ authenticate }) => {
     const [{ apiOf }, { registerEvents }] = await Promise.all([

@@ -222,7 +222,6 @@ export function refusedEncoding({ headers }: Request): Response | undefined {
     : problem(415, detail, undefined, { "accept-encoding": "identity" });
 }
 
-/** The fault of a body that is compressed. */
 export function encodingFault(headers: Headers): string | undefined {
   const encoding = headers.get("content-encoding")?.trim() || "identity";
   if (/^identity$/i.test(encoding)) return undefined;

@@ -4,7 +4,6 @@ type ProblemType = Readonly<{
   slug: string;
   title: string;
   meaning: string;
-  /** The way to mend it. */
   remedy: string;
   /** The `detail` of one. */
   example: string;

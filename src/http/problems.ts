@@ -17,7 +17,6 @@ const COME_AGAIN_S = 5;
 /** The header that says so. */
 export const comeAgain = { "retry-after": String(COME_AGAIN_S) };
 
-/** The status code of each kind of refusal. */
 const statusOfKind = {
   malformed: 400,
   unauthorized: 401,
@@ -38,7 +37,6 @@ export function retryAfterOf({ kind, retryAfterS }: Refused): number | undefined
   return retryAfterS ?? (kind === "unavailable" ? COME_AGAIN_S : undefined);
 }
 
-/** The problem document of a refusal. */
 export function problemOf({ kind, detail, errors }: Refused): Problem {
   return documentOf(statusOfKind[kind], detail, errors);
 }
@@ -182,7 +180,6 @@ export const retryAfter = z.object({
     .openapi({ description: "Seconds to wait before the next request.", example: "5" }),
 });
 
-/** Headers of problem answers, by status. */
 const problemHeaders = {
   401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
   429: retryAfter,

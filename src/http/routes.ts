@@ -22,7 +22,6 @@ export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, s
   return { ...body, content: { ...body.content, [type]: { schema } } };
 }
 
-/** A JSON response of a route. */
 export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
   return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
 }
@@ -46,7 +45,6 @@ type StatusOf<P extends Problems> =
   | 503
   | (P extends "body" ? 400 | 413 | 415 | 422 : Exclude<P, "body">);
 
-/** A JSON answer of this status, and problems. */
 export function answers<const S extends number, B extends z.ZodType, const P extends readonly Problems[]>(
   status: S,
   schema: B,
@@ -57,7 +55,6 @@ export function answers<const S extends number, B extends z.ZodType, const P ext
   return { ...({ [status]: jsonAnswer(schema, description) } as Answer), ...refusals(problems) };
 }
 
-/** An empty answer of status 204, and problems. */
 export function emptied<const P extends readonly Problems[]>(description: string, ...problems: P) {
   return { 204: { description }, ...refusals(problems) };
 }
@@ -124,7 +121,6 @@ type ServedRoute<P, Q, B, R> = Readonly<{
   maxBytes?: number;
   /** Before the body is read. */
   middleware?: MiddlewareHandler<ApiEnv>[];
-  /** Headers of a successful answer. */
   headers?: Readonly<Record<string, string>>;
   responses: R;
 }>;

@@ -16,7 +16,6 @@ type DeliveryJson = Readonly<{
   delivered_at?: string;
 }>;
 
-/** A destination of the demo. */
 export type Customer = Readonly<{ id: string; path: string; profile: Profile }>;
 
 export type Progress = Readonly<{
@@ -88,7 +87,6 @@ export type Evidence = Readonly<{
   failed: number;
   /** Requests under way at once, at the most. */
   atOnce: number;
-  /** Answers with 429 and Retry-After. */
   holds: number;
   /** The lead of each request that arrived before Retry-After was over: how long after the answer, in ms. */
   early: readonly number[];

@@ -18,7 +18,6 @@ export type Profile = Readonly<{
   /** As `POST /v1/destinations` takes them. */
   settings: Readonly<{ max_concurrency: number } & Record<string, unknown>>;
   answer: (request: EndpointRequest) => Reply;
-  /** How its deliveries must end. */
   ends: "delivered" | "dead";
 }>;
 

@@ -70,33 +70,26 @@ function hasFunctionsIn({ config }: Environment): boolean {
 }
 
 /** Half of what runs code runs none. */
-function functionNotes(environment: Environment): string[] {
+function* functionNotes(environment: Environment) {
   const { name, config } = environment;
   const objects = settingPlaceOf(name, "durable_objects.bindings");
   const loaders = settingPlaceOf(name, "worker_loaders");
   const hasFunctions = hasFunctionsIn(environment);
   const hasLoader = config.worker_loaders?.some(({ binding }) => binding === "LOADER") ?? false;
-  if (hasFunctions === hasLoader) return [];
   const off = "transformations in code are refused, and those that are saved wait";
-  return hasFunctions
-    ? [
-        `${objects} has FUNCTIONS, and there is no LOADER: ${off}; add [[${loaders}]] with binding = "LOADER".`,
-      ]
-    : [
-        `${loaders} has LOADER, and there is no FUNCTIONS: ${off}; add { name = "FUNCTIONS", class_name = "TenantFunctions" } to ${objects}.`,
-      ];
+  if (hasFunctions && !hasLoader)
+    yield `${objects} has FUNCTIONS, and there is no LOADER: ${off}; add [[${loaders}]] with binding = "LOADER".`;
+  if (hasLoader && !hasFunctions)
+    yield `${loaders} has LOADER, and there is no FUNCTIONS: ${off}; add { name = "FUNCTIONS", class_name = "TenantFunctions" } to ${objects}.`;
 }
 
-function limitNotes({ name, config }: Environment): string[] {
+function* limitNotes({ name, config }: Environment) {
   const bound = new Set(config.ratelimits?.map((limit) => limit.name));
-  return Object.entries(LIMITS)
-    .filter(([binding]) => !bound.has(binding))
-    .map(
-      ([binding, what]) => `${settingPlaceOf(name, "ratelimits")} has no ${binding}: ${what} is not limited.`,
-    );
+  const place = settingPlaceOf(name, "ratelimits");
+  for (const [binding, what] of Object.entries(LIMITS))
+    if (!bound.has(binding)) yield `${place} has no ${binding}: ${what} is not limited.`;
 }
 
-/** Makes faults at one place of an environment. */
 function faultsAt({ name }: Environment, key: string) {
   const place = settingPlaceOf(name, key);
   return { place, at: (fault: string, remedy: string): ConfigFault => ({ place, fault, remedy }) };
@@ -107,168 +100,155 @@ export function settingPlaceOf(environment: string | undefined, key: string): st
   return environment === undefined ? key : `env.${environment}.${key}`;
 }
 
-function databaseFaults(environment: Environment): ConfigFault[] {
+function* databaseFaults(environment: Environment) {
   const { d1_databases: databases } = environment.config;
   const { place, at } = faultsAt(environment, "d1_databases");
   const bindings = databases.map(({ binding }) => binding);
+  if (!bindings.includes("DB"))
+    yield at(
+      'no database has the binding "DB"',
+      `add [[${place}]] with binding = "DB" and a database_name of its own`,
+    );
   const misnamed = databaseNamesFault(bindings.filter((binding) => /^DB_\d+$/.test(binding)));
-  const unnamed = databases.filter(({ database_name, database_id }) => !database_name && !database_id);
+  if (misnamed !== undefined) yield at(misnamed, "number the bindings without a gap");
+  for (const { binding, database_name, database_id } of databases)
+    if (!database_name && !database_id)
+      yield at(`the database of ${binding} has no name`, `add database_name to its [[${place}]]`);
   const names = databases.flatMap(({ database_name }) => database_name ?? []);
-  const repeated = new Set(names.filter((database, i) => names.indexOf(database) < i));
-  const noMain = `add [[${place}]] with binding = "DB" and a database_name of its own`;
-  return [
-    ...(bindings.includes("DB") ? [] : [at('no database has the binding "DB"', noMain)]),
-    ...(misnamed === undefined ? [] : [at(misnamed, "number the bindings without a gap")]),
-    ...unnamed.map(({ binding }) =>
-      at(`the database of ${binding} has no name`, `add database_name to its [[${place}]]`),
-    ),
-    ...[...repeated].map((database) =>
-      at(`the database "${database}" has two bindings`, "give each binding a database of its own"),
-    ),
-  ];
+  for (const database of new Set(names.filter((one, i) => names.indexOf(one) < i)))
+    yield at(`the database "${database}" has two bindings`, "give each binding a database of its own");
 }
 
-function objectFaults(environment: Environment): ConfigFault[] {
+function* objectFaults(environment: Environment) {
   const { config } = environment;
   const { at } = faultsAt(environment, "durable_objects.bindings");
   const objects = { ...OBJECTS, ...(hasFunctionsIn(environment) && FUNCTIONS) };
-  return Object.entries(objects).flatMap(([binding, className]) => {
+  for (const [binding, className] of Object.entries(objects)) {
     const remedy = `add { name = "${binding}", class_name = "${className}" }`;
     const bound = config.durable_objects.bindings.find((object) => object.name === binding);
-    if (!bound) return [at(`the binding ${binding} is missing`, remedy)];
-    if (bound.class_name !== className)
-      return [at(`${binding} is bound to the class ${bound.class_name}`, remedy)];
-    if (bound.script_name === undefined || bound.script_name === config.name) return [];
-    const fault = `${binding} has the objects of the Worker ${bound.script_name}`;
-    return [at(fault, "remove script_name: an environment has objects of its own")];
-  });
+    const { class_name, script_name = config.name } = bound ?? {};
+    if (!bound) yield at(`the binding ${binding} is missing`, remedy);
+    else if (class_name !== className) yield at(`${binding} is bound to the class ${class_name}`, remedy);
+    else if (script_name !== config.name)
+      yield at(
+        `${binding} has the objects of the Worker ${script_name}`,
+        "remove script_name: an environment has objects of its own",
+      );
+  }
 }
 
-function queueFaults(environment: Environment): ConfigFault[] {
-  const { config } = environment;
-  const { producers = [], consumers = [] } = config.queues;
+function* queueFaults(environment: Environment) {
+  const { producers = [], consumers = [] } = environment.config.queues;
   const { place: producing, at: atProducers } = faultsAt(environment, "queues.producers");
   const { place: consuming, at: atConsumers } = faultsAt(environment, "queues.consumers");
-  const queueOf = (binding: string) => producers.find((producer) => producer.binding === binding)?.queue;
+  const queueOf = (name: string) => producers.find(({ binding }) => binding === name)?.queue;
   const dead = queueOf("DEAD");
-
-  function faultsOf([binding, word]: [string, string]): ConfigFault[] {
+  for (const [binding, word] of Object.entries(QUEUES)) {
     const queue = queueOf(binding);
-    if (!queue) {
-      const remedy = `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${config.name}-${word}"`;
-      return [atProducers(`the binding ${binding} has no queue`, remedy)];
-    }
     const other = producers.find((one) => one.queue === queue && one.binding !== binding);
-    if (other !== undefined) {
-      const fault = `the queue "${queue}" has the bindings ${other.binding} and ${binding}`;
-      return [atProducers(fault, "give each binding a queue of its own")];
-    }
     const consumer = consumers.find((one) => one.queue === queue);
+    const to = consumer?.dead_letter_queue;
+    if (!queue)
+      yield atProducers(
+        `the binding ${binding} has no queue`,
+        `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${environment.config.name}-${word}"`,
+      );
+    else if (other !== undefined)
+      yield atProducers(
+        `the queue "${queue}" has the bindings ${other.binding} and ${binding}`,
+        "give each binding a queue of its own",
+      );
     // Another kind fetches its messages itself.
-    if (!consumer || (consumer.type ?? "worker") !== "worker") {
-      const fault = `nothing consumes the queue "${queue}"`;
-      const remedy = `add [[${consuming}]] with queue = "${queue}", and settings as those of the other environments`;
-      return [atConsumers(fault, remedy)];
-    }
-    if (binding === "DELIVERIES" && dead !== undefined && consumer.dead_letter_queue !== dead) {
-      const now = consumer.dead_letter_queue ? `"${consumer.dead_letter_queue}"` : "nowhere";
-      const fault = `messages of "${queue}" that failed too often go to ${now} and not to the queue of DEAD`;
-      return [atConsumers(fault, `set dead_letter_queue = "${dead}"`)];
-    }
-    return [];
+    else if (!consumer || (consumer.type ?? "worker") !== "worker")
+      yield atConsumers(
+        `nothing consumes the queue "${queue}"`,
+        `add [[${consuming}]] with queue = "${queue}", and settings as those of the other environments`,
+      );
+    else if (binding === "DELIVERIES" && dead !== undefined && to !== dead)
+      yield atConsumers(
+        `messages of "${queue}" that failed too often go to ${to ? `"${to}"` : "nowhere"} and not to the queue of DEAD`,
+        `set dead_letter_queue = "${dead}"`,
+      );
   }
-
   const ours: readonly (string | undefined)[] = Object.keys(QUEUES).map(queueOf);
   const others = consumers.filter(({ queue }) => !ours.includes(queue));
-
-  /** A queue of events is the operator's own, and so is the queue of what it refuses. */
-  function eventFaults({ queue, dead_letter_queue, retry_delay }: (typeof others)[number]): ConfigFault[] {
-    const faults: ConfigFault[] = [];
+  const isOfEvents = ({ queue }: (typeof others)[number]) => queueKindOf(queue) === "events";
+  // A queue of events is the operator's own, and so is the queue of what it refuses.
+  for (const { queue, dead_letter_queue: refused, retry_delay } of others.filter(isOfEvents)) {
     const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
-    if (!dead_letter_queue)
-      faults.push(atConsumers(`messages that "${queue}" refuses would be lost`, remedy));
-    else if (dead_letter_queue === queue || ours.includes(dead_letter_queue))
-      faults.push(atConsumers(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
+    if (!refused) yield atConsumers(`messages that "${queue}" refuses would be lost`, remedy);
+    else if (refused === queue || ours.includes(refused))
+      yield atConsumers(`messages that "${queue}" refuses go to "${refused}"`, remedy);
     if (!retry_delay)
-      faults.push(
-        atConsumers(
-          `"${queue}" retries at once what an invocation that died has left`,
-          "set retry_delay = 30",
-        ),
+      yield atConsumers(
+        `"${queue}" retries at once what an invocation that died has left`,
+        "set retry_delay = 30",
       );
-    return faults;
   }
-
-  const events = others.filter(({ queue }) => queueKindOf(queue) === "events").flatMap(eventFaults);
-  const foreign = others
-    .filter(({ queue }) => queueKindOf(queue) !== "events")
-    .map(({ queue }) =>
-      atConsumers(
-        `"${queue}" is consumed, and is the queue of no binding`,
-        `remove this consumer, or name the queue in [[${producing}]]`,
-      ),
+  for (const { queue } of others.filter((one) => !isOfEvents(one)))
+    yield atConsumers(
+      `"${queue}" is consumed, and is the queue of no binding`,
+      `remove this consumer, or name the queue in [[${producing}]]`,
     );
-  return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
 /** Faults for which the Worker would answer 503, or a delivery to it 403. */
-function destinationBindingFaults(environment: Environment): ConfigFault[] {
+function* destinationBindingFaults(environment: Environment) {
   const { name, config } = environment;
   const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
   const { at } = faultsAt(environment, "vars");
   const bindings = faultsAt(environment, "services");
   const { rules, faults } =
     typeof text === "string" ? bindingRules(text) : { rules: [], faults: ["expected a text"] };
-  const producers = (config.queues.producers ?? []).map(({ binding }) => binding);
+  for (const fault of faults)
+    yield at(`DESTINATION_BINDINGS ${fault}`, 'write it as in "ORDERS: acme, globex; AUDIT: *"');
   const services = config.services ?? [];
-  const bound = [...producers, ...services.map(({ binding }) => binding)];
+  const bound = [...(config.queues.producers ?? []), ...services].map(({ binding }) => binding);
   const named = rules.map((rule) => rule.name);
-  const remedy = 'write it as in "ORDERS: acme, globex; AUDIT: *"';
-  return [
-    ...faults.map((fault) => at(`DESTINATION_BINDINGS ${fault}`, remedy)),
-    ...named
-      .filter((binding) => !bound.includes(binding))
-      .map((binding) =>
-        at(
-          `DESTINATION_BINDINGS names ${binding}, which is not bound`,
-          `add it to [[${settingPlaceOf(name, "queues.producers")}]] or [[${bindings.place}]]`,
-        ),
-      ),
-    ...services
-      .filter(({ binding, service }) => named.includes(binding) && service === config.name)
-      .map(({ binding }) =>
-        bindings.at(
-          `${binding} leads back to this Worker: deliveries would go round in circles`,
-          `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
-        ),
-      ),
-  ];
+  for (const binding of named)
+    if (!bound.includes(binding))
+      yield at(
+        `DESTINATION_BINDINGS names ${binding}, which is not bound`,
+        `add it to [[${settingPlaceOf(name, "queues.producers")}]] or [[${bindings.place}]]`,
+      );
+  for (const { binding, service } of services)
+    if (named.includes(binding) && service === config.name)
+      yield bindings.at(
+        `${binding} leads back to this Worker: deliveries would go round in circles`,
+        `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
+      );
 }
 
 /** A bucket is found by its name within a jurisdiction, and what it keeps must be where the rest is. */
-function bucketFaults({ name, config }: Environment): ConfigFault[] {
-  const place = settingPlaceOf(name, "r2_buckets");
+function* bucketFaults(environment: Environment) {
+  const { config } = environment;
   const bucket = config.r2_buckets?.find(({ binding }) => binding === BUCKET);
   const wanted = config.vars?.JURISDICTION;
-  if (bucket === undefined || !wanted || bucket.jurisdiction === wanted) return [];
+  if (bucket === undefined || !wanted || bucket.jurisdiction === wanted) return;
   const now = bucket.jurisdiction === undefined ? "in none" : `in "${bucket.jurisdiction}"`;
-  const fault = `the bucket of ${BUCKET} is ${now}, and JURISDICTION is "${wanted}"`;
-  return [{ place, fault, remedy: `set jurisdiction = "${wanted}", with a bucket that was created there` }];
+  yield faultsAt(environment, "r2_buckets").at(
+    `the bucket of ${BUCKET} is ${now}, and JURISDICTION is "${wanted}"`,
+    `set jurisdiction = "${wanted}", with a bucket that was created there`,
+  );
 }
 
-function triggerFaults({ name, config }: Environment): ConfigFault[] {
-  if (config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron))) return [];
-  const fault = "no cron runs every minute: the sweep would never repair anything";
-  return [{ place: settingPlaceOf(name, "triggers"), fault, remedy: 'set crons = ["* * * * *"]' }];
+function* triggerFaults(environment: Environment) {
+  if (!environment.config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron)))
+    yield faultsAt(environment, "triggers").at(
+      "no cron runs every minute: the sweep would never repair anything",
+      'set crons = ["* * * * *"]',
+    );
 }
 
 /** Without them wrangler deploys a Worker that answers every request with an error. */
-function secretFaults({ name, config }: Environment): ConfigFault[] {
-  const missing = SECRETS.filter((secret) => !config.secrets?.required?.includes(secret));
-  if (missing.length === 0) return [];
-  const fault = `${missing.join(" and ")} ${missing.length > 1 ? "are" : "is"} not required`;
-  const remedy = `set required = ${JSON.stringify(SECRETS)}: wrangler then refuses to deploy without`;
-  return [{ place: settingPlaceOf(name, "secrets"), fault, remedy }];
+function* secretFaults(environment: Environment) {
+  const { required } = environment.config.secrets ?? {};
+  const missing = SECRETS.filter((secret) => !required?.includes(secret));
+  if (missing.length > 0)
+    yield faultsAt(environment, "secrets").at(
+      `${missing.join(" and ")} ${missing.length > 1 ? "are" : "is"} not required`,
+      `set required = ${JSON.stringify(SECRETS)}: wrangler then refuses to deploy without`,
+    );
 }
 
 /** What may be used by one environment only. */
@@ -294,21 +274,18 @@ function ownedBy({ config }: Environment): { key: string; what: string }[] {
   );
 }
 
-function sharedFaults(all: readonly Environment[]): ConfigFault[] {
-  const owners = new Map<string, string | undefined>();
-  return all.flatMap((environment) =>
-    ownedBy(environment).flatMap(({ key, what }) => {
+function* sharedFaults(all: readonly Environment[]) {
+  const owners = new Map<string, string>();
+  for (const environment of all)
+    for (const { key, what } of ownedBy(environment)) {
       const inAccount = `${environment.config.account_id ?? ""} ${what}`;
-      if (!owners.has(inAccount)) {
-        owners.set(inAccount, environment.name);
-        return [];
-      }
       const owner = owners.get(inAccount);
-      const other = owner === undefined ? "the top level" : `env.${owner}`;
-      const fault = `the ${what} is that of ${other} too`;
-      return [
-        { place: settingPlaceOf(environment.name, key), fault, remedy: "give each environment its own" },
-      ];
-    }),
-  );
+      if (owner !== undefined)
+        yield faultsAt(environment, key).at(
+          `the ${what} is that of ${owner} too`,
+          "give each environment its own",
+        );
+      else
+        owners.set(inAccount, environment.name === undefined ? "the top level" : `env.${environment.name}`);
+    }
 }

@@ -20,7 +20,6 @@ export type Deployment = Readonly<{
   environment: string;
   /** Flags that every command of wrangler gets: which file, environment, account. */
   shared: readonly string[];
-  /** Further flags for `wrangler deploy`. */
   others: readonly string[];
   /** A file with secrets to set, from the root of the project. */
   secretsFile?: string | undefined;
@@ -105,7 +104,6 @@ function placementOf({ config }: Environment, { location }: Deployment): string[
   ];
 }
 
-/** Flags for `wrangler deploy`. */
 function workerFlags(
   target: Environment,
   { shared, others, secretsFile }: Deployment,

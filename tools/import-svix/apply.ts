@@ -83,7 +83,6 @@ async function applyEndpoint({ action }: EndpointPlan, path: string, target: Svi
 
 type Settled = Extract<Item["action"], { kind: "refuse" | "leave" }>;
 
-/** Whether there is nothing to do. */
 function isSettled(action: Item["action"]): action is Settled {
   return action.kind === "refuse" || action.kind === "leave";
 }

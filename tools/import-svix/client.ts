@@ -24,7 +24,6 @@ type ApiSide = Readonly<{
   token: string;
   /** The source of the token: "--token". */
   credential: string;
-  /** Requests at once. */
   concurrency: number;
 }>;
 
@@ -40,7 +39,6 @@ export type SideAnswer =
 /** A side cannot be used, or not any longer. It ends the run, because every other request would meet the same. */
 export class Unavailable extends Error {}
 
-/** The run was asked to end. */
 export class Interrupted extends Error {}
 
 type Options = Readonly<{

@@ -10,7 +10,6 @@ export type ImportOptions = Readonly<{
   setHeaders: boolean;
   /** Requests to each side at once. */
   concurrency: number;
-  /** A file for the report. */
   report: string | undefined;
 }>;
 

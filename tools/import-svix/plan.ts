@@ -30,7 +30,6 @@ type EndpointChange = Readonly<{
   secret?: string | undefined;
 }>;
 
-/** The action for one thing of the source. */
 type Action<Create, Change> =
   | Readonly<{ kind: "create"; body: Create }>
   | Readonly<{
@@ -50,7 +49,6 @@ type Planned<Create, Change> = Readonly<{
   /** Its name at the target. */
   uid: string;
   action: Action<Create, Change>;
-  /** Parts without a counterpart. */
   notes: readonly string[];
 }>;
 

@@ -171,8 +171,7 @@ async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: st
     const { data, iterator, done } = answer.value;
     for (const entry of data) {
       const parsed = schema.safeParse(entry);
-      const { data: one } = parsed;
-      if (one) entries.set("id" in one ? one.id : one.name, one);
+      if (parsed.success) entries.set("id" in parsed.data ? parsed.data.id : parsed.data.name, parsed.data);
       else failures.push({ what: `${what} ${nameIn(entry)}${of}`, reason: faultIn(parsed.error) });
     }
     if (done) return { entries: [...entries.values()], failures };

@@ -25,7 +25,6 @@ function groupsOf({ eventTypes, applications }: ImportPlan): Grouped {
   };
 }
 
-/** How many parts there are for the outcomes. */
 export function partCount(plan: ImportPlan): number {
   return Object.values(groupsOf(plan)).flat().length;
 }

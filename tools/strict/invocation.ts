@@ -24,7 +24,6 @@ export type Breach = Readonly<{
 type Options = Readonly<{
   /** The Worker's clock, epoch ms. */
   now: () => number;
-  /** Called for the first breach of each quota. */
   onBreach?: (breach: Breach) => void;
   /** Limits that differ from the paid plan's. */
   quotas?: Partial<Quotas>;
@@ -53,7 +52,6 @@ export class Invocation {
   };
   /** Calls that had to wait because six others were waiting for their headers. */
   waitedForConnection = 0;
-  /** Dropped log lines. */
   linesDropped = 0;
 
   readonly #now: () => number;
@@ -133,7 +131,6 @@ export class Invocation {
     });
   }
 
-  /** Counts a timer until it has fired. */
   async timer<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isCutOff("a timer")) return new Promise(() => {});
     if (this.#timers >= this.quotas.timers) {

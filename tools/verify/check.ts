@@ -10,7 +10,6 @@ export type Skipped = Readonly<{ skipped: string }>;
 
 export type Check = Readonly<{
   name: string;
-  /** The expectation, in words. */
   expected: string;
   /** No other runs at the same time: those that measure time must have the deployment to themselves. */
   runsAlone?: true;
@@ -28,13 +27,11 @@ const POLL_MS = 500;
 type RunContext = Readonly<{
   deployment: DeploymentUnderTest;
   options: VerifyOptions;
-  /** Whether the deployment is a local stack. */
   isLocal: boolean;
   receiver: VerifyReceiver | undefined;
   /** Random: it makes names the run's own. */
   suffix: string;
   signal: AbortSignal;
-  /** Prints a line of progress. */
   note: (line: string) => void;
 }>;
 

@@ -27,7 +27,6 @@ export function secondsText(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** Both of them, in one. */
 export function joinResults(...results: readonly CheckResult[]): CheckResult {
   return { ok: results.every(({ ok }) => ok), seen: results.map(({ seen }) => seen).join("; ") };
 }
@@ -171,7 +170,6 @@ export const LEDGER: Billed = { rowsWritten: 0.05, rowsRead: 1, queueOperations:
 /** The units that a minute takes by itself, and those of the destination and its first batch. */
 const PER_MINUTE: Billed = { rowsWritten: 4, rowsRead: 150, queueOperations: 6 };
 
-/** Compares what Cloudflare has counted with the ledger. */
 export function judgeBilled(used: Billed, deliveries: number, minutes: number): CheckResult {
   const parts = (["rowsWritten", "rowsRead", "queueOperations"] as const).map((unit) => {
     const most = LEDGER[unit] * deliveries + PER_MINUTE[unit] * minutes;

@@ -13,7 +13,6 @@ export type Script = Readonly<{
   replies: readonly EndpointReply[];
 }>;
 
-/** One request to an endpoint. */
 export type EndpointHit = Readonly<{
   /** Ascending from 1, in the order of arrival. */
   n: number;

@@ -7,7 +7,6 @@ export type ReportLine = Readonly<{
   seen: string;
 }>;
 
-/** A check that is done. */
 export function lineText({ result, name, expected, seen }: ReportLine): string {
   const head = `${result.padEnd(4)}  ${name}: `;
   if (result === "skip") return `${head}skipped: ${seen}`;

@@ -68,7 +68,6 @@ export function createDocs(documentOf: () => Document) {
 
 const REVALIDATED = { "cache-control": "public, no-cache" };
 
-/** The description of a type for programs. */
 function described(status: ProblemStatus) {
   const { title, meaning, remedy } = problemTypes[status];
   return { type: pathOfProblem(status), title, status, meaning, remedy, example: problemExample(status) };
@@ -129,7 +128,6 @@ html { scroll-padding-top: 1rem; }
 @media print { .index { display: none; } }
 `;
 
-/** Styles that the reference needs beside the tokens. */
 export const layout = [page, parts, forms, reference].join("");
 
 const style = [tokens, layout].join("");

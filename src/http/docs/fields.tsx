@@ -1,12 +1,33 @@
 /**
- * Components of the reference: code, and lists of fields. The fields of inner objects follow with dotted names, as in
+ * Components of the reference: chapters with their entries, code, and lists of fields. The fields of inner objects follow with dotted names, as in
  * `retry.preset`; a named schema is only linked to, because it is described once, in a place of its own.
  */
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import { Prose } from "../../pages/ui/parts.tsx";
 import { resolved, type SchemaObject, type Schemas } from "../openapi/examples.ts";
 
-/** Code to read or to copy. */
+/** The address of a chapter within the page. */
+export function anchorOf(title: string): string {
+  return title.toLowerCase().replaceAll(" ", "-");
+}
+
+export const Chapter: FC<{ title: string; children?: Child }> = ({ title, children }) => (
+  <section aria-labelledby={anchorOf(title)}>
+    <h2 id={anchorOf(title)}>{title}</h2>
+    {children}
+  </section>
+);
+
+/** A part of a chapter that links to itself. */
+export const Entry: FC<{ id: string; title: string | undefined; children?: Child }> = (props) => (
+  <article class="operation" aria-labelledby={props.id}>
+    <h3 id={props.id}>
+      <a href={`#${props.id}`}>{props.title}</a>
+    </h3>
+    {props.children}
+  </article>
+);
+
 export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
   <figure aria-label={label}>
     <pre>
@@ -65,7 +86,6 @@ export type DocumentedField = Readonly<{
   isRequired: boolean;
   /** Its limits, its pattern and its default, in words. */
   limits: readonly string[];
-  /** The values of an enum. */
   values: readonly string[];
   description: string | undefined;
 }>;

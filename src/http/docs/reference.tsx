@@ -9,7 +9,16 @@ import type { Document, Method, Operation, Parameter } from "../openapi/document
 import { resolved, type SchemaObject } from "../openapi/examples.ts";
 import { type ProblemStatus, problemStatuses, problemTypes } from "../problem-types.ts";
 import { problemExample } from "../problems.ts";
-import { Code, type DocumentedField, documentedFieldsOf, Fields, typeWords } from "./fields.tsx";
+import {
+  anchorOf,
+  Chapter,
+  Code,
+  type DocumentedField,
+  documentedFieldsOf,
+  Entry,
+  Fields,
+  typeWords,
+} from "./fields.tsx";
 import { Troubleshooting } from "./troubleshooting.tsx";
 
 type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
@@ -74,18 +83,11 @@ const Index: FC<{ document: Document }> = ({ document }) => (
           </ol>
         </li>
       ))}
-      <li>
-        <a href="#retry-policies">Retry policies</a>
-      </li>
-      <li>
-        <a href="#schemas">Schemas</a>
-      </li>
-      <li>
-        <a href="#problems">Problems</a>
-      </li>
-      <li>
-        <a href="#troubleshooting">Troubleshooting</a>
-      </li>
+      {["Retry policies", "Schemas", "Problems", "Troubleshooting"].map((title) => (
+        <li>
+          <a href={`#${anchorOf(title)}`}>{title}</a>
+        </li>
+      ))}
     </ol>
   </nav>
 );
@@ -109,8 +111,7 @@ const Introduction: FC<{ document: Document; origin: string }> = ({ document, or
 const Sections: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
   <>
     {document.tags.map(({ name, description, externalDocs: more }) => (
-      <section aria-labelledby={anchorOf(name)}>
-        <h2 id={anchorOf(name)}>{name}</h2>
+      <Chapter title={name}>
         <p class="lede">
           {description}
           {more && (
@@ -123,7 +124,7 @@ const Sections: FC<{ document: Document; origin: string }> = ({ document, origin
         {operationsOf(document, name).map((described) => (
           <OperationPart described={described} document={document} origin={origin} />
         ))}
-      </section>
+      </Chapter>
     ))}
   </>
 );
@@ -138,10 +139,6 @@ export function operationsOf(document: Document, tag: string): Described[] {
   );
 }
 
-function anchorOf(tag: string): string {
-  return tag.toLowerCase().replaceAll(" ", "-");
-}
-
 export type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
 
 type OperationProps = Readonly<{ described: Described; document: Document; origin: string }>;
@@ -151,10 +148,7 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
   const { method, path, operation } = described;
   const { operationId: id, summary, description } = operation;
   return (
-    <article class="operation" aria-labelledby={id}>
-      <h3 id={id}>
-        <a href={`#${id}`}>{summary}</a>
-      </h3>
+    <Entry id={id} title={summary}>
       <p class="route">
         <code>
           <b>{method.toUpperCase()}</b> {path}
@@ -170,7 +164,7 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
       <Body operation={operation} document={document} />
       <Code text={curlOf({ ...described, origin })} label={`Example: ${summary}`} />
       <Responses operation={operation} document={document} />
-    </article>
+    </Entry>
   );
 };
 
@@ -281,14 +275,13 @@ const ResponseBody: FC<BodyProps> = ({ type, schema, example, document }) => {
 };
 
 const RetryPolicies: FC = () => (
-  <section aria-labelledby="retry-policies">
-    <h2 id="retry-policies">Retry policies</h2>
+  <Chapter title="Retry policies">
     <p class="lede">
       The presets that a destination's <code>retry.preset</code> can name. Any other field of{" "}
       <code>retry</code> overrides the preset's.
     </p>
     <PolicyTable />
-  </section>
+  </Chapter>
 );
 
 /** The named schemas of responses; those of request bodies are shown with their operations. */
@@ -305,43 +298,33 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
     (name) => !ofRequests.includes(name) || elsewhere.includes(`"#/components/schemas/${name}"`),
   );
   return (
-    <section aria-labelledby="schemas">
-      <h2 id="schemas">Schemas</h2>
+    <Chapter title="Schemas">
       <p class="lede">The objects in responses. A field that is not always present says when it is.</p>
       {names.sort().map((name) => (
-        <article class="operation" aria-labelledby={name}>
-          <h3 id={name}>
-            <a href={`#${name}`}>{name}</a>
-          </h3>
+        <Entry id={name} title={name}>
           <Fields
             label={`Fields of ${name}`}
             fields={documentedFieldsOf(components.schemas[name] ?? {}, components.schemas)}
             marksRequired={false}
           />
-        </article>
+        </Entry>
       ))}
-    </section>
+    </Chapter>
   );
 };
 
 const Problems: FC = () => (
-  <section aria-labelledby="problems">
-    <h2 id="problems">Problems</h2>
+  <Chapter title="Problems">
     <p class="lede">
       A request that fails is answered with <code>application/problem+json</code> (RFC 9457). Where fields are
       at fault, each is listed with what is wrong and what is expected.
     </p>
     {problemStatuses.map((status) => (
-      <article class="operation" aria-labelledby={`problem-${status}`}>
-        <h3 id={`problem-${status}`}>
-          <a href={`#problem-${status}`}>
-            {status} {problemTypes[status].title}
-          </a>
-        </h3>
+      <Entry id={`problem-${status}`} title={`${status} ${problemTypes[status].title}`}>
         <ProblemText status={status} />
-      </article>
+      </Entry>
     ))}
-  </section>
+  </Chapter>
 );
 
 const ProblemText: FC<{ status: ProblemStatus }> = ({ status }) => (

@@ -2,11 +2,11 @@
 import type { FC } from "hono/jsx";
 import { Prose } from "../../pages/ui/parts.tsx";
 import { remedyAnchor } from "../../pages/ui/status-text.ts";
+import { Chapter } from "./fields.tsx";
 import { remedies, steps } from "./remedies.ts";
 
 export const Troubleshooting: FC = () => (
-  <section aria-labelledby="troubleshooting">
-    <h2 id="troubleshooting">Troubleshooting</h2>
+  <Chapter title="Troubleshooting">
     <p class="lede">What to look at, in this order, when a delivery has not arrived.</p>
     <ol>
       {steps.map((step) => (
@@ -30,5 +30,5 @@ export const Troubleshooting: FC = () => (
         </div>
       ))}
     </dl>
-  </section>
+  </Chapter>
 );

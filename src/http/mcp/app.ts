@@ -120,7 +120,6 @@ const INSTRUCTIONS =
 /** How long a client may remember what tools there are. */
 const LIST_MS = 300_000;
 
-/** The result of a method, or an error. */
 async function resultOf(
   c: ApiContext,
   request: RpcRequest,

@@ -19,11 +19,9 @@ type About = Readonly<{
   name: string;
   title: string;
   description: string;
-  /** That of the service that the tool calls. */
   permission: Permission;
 }>;
 
-/** The effects of a tool that changes something. */
 type Effects = Readonly<{
   /** It overwrites or ends something. */
   isDestructive?: boolean;
@@ -54,12 +52,10 @@ function annotationsOf(isReading: boolean, { isDestructive, isIdempotent, isOpen
   };
 }
 
-/** A tool that changes nothing. */
 export function readingTool<S extends z.ZodType>(definition: Definition<S>): Tool {
   return { ...definition, annotations: annotationsOf(true, { isIdempotent: true }), isChanging: false };
 }
 
-/** A tool that changes something. */
 export function changingTool<S extends z.ZodType>(definition: Definition<S> & Effects): Tool {
   return { ...definition, annotations: annotationsOf(false, definition), isChanging: true };
 }
@@ -72,7 +68,6 @@ export function outside<T>(value: T): Readonly<{ [OUTSIDE]: T }> {
 /** Characters that an answer shows of one text, or of one event's data. */
 const MOST_CHARACTERS = 4_000;
 
-/** The text, or its beginning. */
 export function beginning(text: string, most = MOST_CHARACTERS): string {
   return text.length <= most ? text : `${text.slice(0, most)}… (cut, of ${text.length} characters)`;
 }
@@ -119,7 +114,6 @@ export function actionShown(
   };
 }
 
-/** Where a person decides. */
 function actionPage({ origin, principal }: AgentCall, id: string): string {
   return `${origin}/${principal.visit === undefined ? "dashboard" : "portal"}/actions/${id}`;
 }

@@ -42,38 +42,33 @@ const INFO = {
 
 const SERVERS = [{ url: "/" }];
 
+const EVENT_TYPES = {
+  url: "/dashboard/event-types",
+  description: "The event types of this deployment, for whoever signs in",
+};
+
 /** In the order in which a user needs them. */
-const TAGS = [
-  {
-    name: "Events",
-    description: "A type and any JSON data, delivered to every destination that takes it.",
-  },
-  { name: "Destinations", description: "An endpoint URL with the events that it takes, and its limits." },
-  { name: "Deliveries", description: "One event for one destination: its state, and each attempt." },
-  { name: "Search", description: "From an id, a name or words to what they belong to." },
-  {
-    name: "Replays",
-    description: "Past deliveries of a destination sent again, at a rate that its receiver can take.",
-  },
-  { name: "API keys", description: "The rights of clients, for all tenants or for one." },
-  { name: "Tenants", description: "The operator's settings for one tenant." },
-  { name: "Erasures", description: "The content of past events removed for good, with a receipt." },
-  { name: "Portal", description: "A customer's access to the portal of its own tenant." },
-  { name: "Audit", description: "Who has changed what, and when." },
-  { name: "Monitoring", description: "Health, statistics and metrics." },
-  {
-    name: "Event types",
-    description:
-      "A catalogue of the deployment's event types: what they mean, and what their data looks like.",
-    externalDocs: {
-      url: "/dashboard/event-types",
-      description: "The event types of this deployment, for whoever signs in",
-    },
-  },
-  { name: "Polling", description: "Fetching events from a destination of the kind `poll`." },
-  { name: "Groups", description: "Destinations of any tenants that share a receiver, and its limits." },
-  { name: "Operations", description: "For the operator of the deployment." },
-];
+const TAGS = Object.entries({
+  Events: "A type and any JSON data, delivered to every destination that takes it.",
+  Destinations: "An endpoint URL with the events that it takes, and its limits.",
+  Deliveries: "One event for one destination: its state, and each attempt.",
+  Search: "From an id, a name or words to what they belong to.",
+  Replays: "Past deliveries of a destination sent again, at a rate that its receiver can take.",
+  "API keys": "The rights of clients, for all tenants or for one.",
+  Tenants: "The operator's settings for one tenant.",
+  Erasures: "The content of past events removed for good, with a receipt.",
+  Portal: "A customer's access to the portal of its own tenant.",
+  Audit: "Who has changed what, and when.",
+  Monitoring: "Health, statistics and metrics.",
+  "Event types":
+    "A catalogue of the deployment's event types: what they mean, and what their data looks like.",
+  Polling: "Fetching events from a destination of the kind `poll`.",
+  Groups: "Destinations of any tenants that share a receiver, and its limits.",
+  Operations: "For the operator of the deployment.",
+}).map(([name, description]) => ({
+  ...{ name, description },
+  ...(name === "Event types" && { externalDocs: EVENT_TYPES }),
+}));
 
 const BEARER = {
   type: "http" as const,

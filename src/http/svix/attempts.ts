@@ -124,7 +124,6 @@ const attemptQuery = {
 
 const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegative() });
 
-/** Deliveries that a page reads. */
 const MOST_DELIVERIES = 100;
 
 /** The position in each database behind which to go on, and of a delivery that was shown in part, until when (epoch ms). */
@@ -308,7 +307,7 @@ const statusOfState = {
   waiting: "pending",
   in_flight: "pending",
   retrying: "pending",
-} as const satisfies Record<StoredState, keyof typeof statuses>;
+} as const;
 
 export function stateView(delivery: FoundDelivery) {
   const [status, at] =

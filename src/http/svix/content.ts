@@ -56,7 +56,6 @@ async function erase(c: ApiContext, application: Application, name: string) {
 
 const STATUSES = { running: "running", completed: "finished", incomplete: "failed" } as const;
 
-/** An erasure as a background task. */
 export function erasureTask({ id, state, events, createdAt, endedAt }: Erasure) {
   return {
     id,

@@ -52,7 +52,6 @@ import {
 
 /** Where the endpoints of one kind are, and what their answers and inputs have of their own. */
 type EndpointKind = Readonly<{
-  /** The path of the list. */
   list: string;
   viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>;
   /** The input with event types as destinations have them. */
@@ -218,7 +217,6 @@ function secretIn(given: unknown): unknown {
   return typeof given === "string" && !/^wh(sec|sk)_/.test(given) ? `whsec_${given}` : given;
 }
 
-/** The event types; undefined where none are given. */
 export function typesIn(input: EndpointInput): unknown {
   return givenAs(destinationFields.event_types.svix, input);
 }

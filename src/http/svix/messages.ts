@@ -268,7 +268,6 @@ async function listMessages(c: ApiContext, application: Application, query: z.in
   return c.json(pageBefore(data, next && placesIn(next)));
 }
 
-/** Events of a list as messages. */
 export async function messageViews(
   c: ApiContext,
   application: Application,

@@ -105,7 +105,6 @@ export async function bodyOf<T>(c: ApiContext, schema: z.ZodType<T>): Promise<T>
   return validated(schema, await c.req.json());
 }
 
-/** The query as the schema reads it. */
 export function queryOf<T>(c: ApiContext, schema: z.ZodType<T>): T {
   const read = checked(schema, c.req.query());
   return "data" in read ? read.data : refuse(invalid(inQuery(read)));
@@ -207,7 +206,6 @@ export function notFoundProblem(what: string, name: string): ProblemResponse<404
   return problem(404, `There is no ${what} ${name.slice(0, 300)}`);
 }
 
-/** Ends the request with 404. */
 export function refuseUnknown(what: string, name = ""): never {
   return refuse(notFoundProblem(what, name));
 }

@@ -10,9 +10,7 @@ import type { FailingAddress } from "../options.ts";
 
 type Failure = Readonly<{
   name: FailingAddress;
-  /** The fault of the address. */
   what: string;
-  /** The reasons that are right. */
   reasons: readonly string[];
   /** What they have in common, where they are many. */
   summary?: string;
