@@ -2,10 +2,9 @@
  * `BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example`: seals every secret of a deployment, headers included, with
  * the first of its `MASTER_KEYS`, so that the others can be removed. It can be interrupted and run again.
  */
+import type { MasterKeyRotation } from "../client/src/api.ts";
 import { reportFailure, UsageError } from "./flags.ts";
 import { apiClient } from "./stack.ts";
-
-type Step = Readonly<{ rotated: number; unreadable: readonly string[]; next_cursor: string | null }>;
 
 const [url] = process.argv.slice(2);
 const key = process.env.BREAKWATER_KEY;
@@ -17,7 +16,7 @@ async function rotate(): Promise<void> {
   let rotated = 0;
   const unreadable: string[] = [];
   for (let query = ""; ; ) {
-    const step = await api.post<Step>(`/v1/rotate-master-key${query}`, {});
+    const step = await api.post<MasterKeyRotation>(`/v1/rotate-master-key${query}`, {});
     rotated += step.rotated;
     unreadable.push(...step.unreadable);
     if (step.next_cursor === null) break;

@@ -15,6 +15,10 @@ export type FieldError = Readonly<{
   expected: string;
 }>;
 
+export function atField(field: string, fault: string, expected: string): FieldError {
+  return { field, fault, expected };
+}
+
 export type RefusalKind =
   /** The input cannot even be read. */
   | "malformed"

@@ -6,6 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
 import { Content } from "../core/content.ts";
+import { atField } from "../core/result.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { readAtMost, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
@@ -19,6 +20,8 @@ const UNNAMED = "application/octet-stream";
 /** RFC 9110 section 8.3.1, with parameters. */
 const MEDIA_TYPE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+([ \t]*;[ -~\t]*)?$/;
 const MOST_CHARACTERS = 255;
+const TYPE_EXPECTED = `a media type of at most ${MOST_CHARACTERS} characters, such as application/xml`;
+const NO_DATA = "none: with `type` in the query, the request's body is the content";
 
 /**
  * Middleware: reads a request whose query names a `type`; any other is left to `otherwise`.
@@ -38,8 +41,9 @@ export function eventContent(
       ttl: /^\d+$/.test(fields.ttl) ? Number(fields.ttl) : fields.ttl,
     };
     const contentType = c.req.header("content-type") ?? UNNAMED;
-    if (data !== undefined) return unexpectedData();
-    if (!isMediaType(contentType)) return unreadableType();
+    if (data !== undefined) return invalid([atField("data", "is in the query", NO_DATA)]);
+    if (!isMediaType(contentType))
+      return invalid([atField("content-type", "is no media type", TYPE_EXPECTED)]);
     const content = await contentOf(c, contentType, maxBytes);
     if (content === undefined) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     if (content.bytes.byteLength === 0)
@@ -59,7 +63,7 @@ export const noEventFields: MiddlewareHandler<ApiEnv> = async (c, next) =>
 function refuseEventFields(query: Readonly<Record<string, string>>) {
   const field = OTHER_FIELDS.find((name) => name in query);
   const expected = "it in the body, with the rest of the event: the query is read only with `type` in it";
-  return field === undefined ? undefined : invalid([{ field, fault: "is in the query", expected }]);
+  return field === undefined ? undefined : invalid([atField(field, "is in the query", expected)]);
 }
 
 /** Whether it can be the Content-Type of an event. */
@@ -71,14 +75,4 @@ async function contentOf(c: ApiContext, contentType: string, maxBytes: number): 
   const chunks: Uint8Array[] = [];
   const isWhole = await readAtMost(c.req.raw, maxBytes, (chunk) => chunks.push(chunk));
   return isWhole ? new Content(contentType, joined(chunks)) : undefined;
-}
-
-function unexpectedData() {
-  const expected = "none: with `type` in the query, the request's body is the content";
-  return invalid([{ field: "data", fault: "is in the query", expected }]);
-}
-
-function unreadableType() {
-  const expected = `a media type of at most ${MOST_CHARACTERS} characters, such as application/xml`;
-  return invalid([{ field: "content-type", fault: "is no media type", expected }]);
 }

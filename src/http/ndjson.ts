@@ -7,7 +7,7 @@
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
 import { parseExactly } from "../core/json-value.ts";
-import { type FieldError, summarize } from "../core/result.ts";
+import { atField, type FieldError, summarize } from "../core/result.ts";
 import type { ApiEnv } from "./context.ts";
 import { parseJson, readAtMost, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
@@ -27,7 +27,10 @@ export function eventLines(limits: Limits, otherwise: MiddlewareHandler<ApiEnv>)
     if (!read.isWhole) return problem(413, `The body is larger than ${limits.maxBytes} bytes.`);
     if (tooLong.length > 0) return problem(413, "An event of the batch is too large", tooLong);
     if (unreadable.length > 0) return problem(400, summarize(unreadable), unreadable);
-    if (read.count < 1 || read.count > limits.maxEvents) return invalid([countError(read.count, limits)]);
+    if (read.count < 1 || read.count > limits.maxEvents) {
+      const expected = `1 to ${limits.maxEvents} events, each on a line of its own`;
+      return invalid([atField("body", `has ${read.count === 0 ? "no" : read.count} events`, expected)]);
+    }
     c.set("lines", lineNumbers);
     c.set("bodyBytes", read.size);
     replaceBody(c, { events });
@@ -75,14 +78,6 @@ async function readLines(request: Request, { maxBytes, maxLineBytes, maxEvents }
 
 function lineError(line: number, fault: string, expected: string): FieldError {
   return { line, field: "event", fault, expected };
-}
-
-function countError(count: number, { maxEvents }: Limits): FieldError {
-  return {
-    field: "body",
-    fault: count === 0 ? "has no events" : `has ${count} events`,
-    expected: `1 to ${maxEvents} events, each on a line of its own`,
-  };
 }
 
 export type Line = Readonly<{

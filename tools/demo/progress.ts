@@ -3,18 +3,10 @@
  * receiver's log, against which everything shown is checked.
  */
 
+import type { Delivery, Destination } from "../../client/src/api.ts";
 import type { Hit } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
 import { type Posted, type Profile, RETRY_AFTER_S } from "./scenario.ts";
-
-/** The part of a delivery that the demo reads, as the API shows it. */
-type DeliveryJson = Readonly<{
-  state: "queued" | "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
-  reason?: string;
-  event_id: string;
-  waiting_until?: string;
-  delivered_at?: string;
-}>;
 
 export type Customer = Readonly<{ id: string; path: string; profile: Profile }>;
 
@@ -23,14 +15,13 @@ export type Progress = Readonly<{
   /** Deliveries of accepted events. */
   planned: number;
   /** Deliveries that the API lists. */
-  deliveries: readonly DeliveryJson[];
+  deliveries: readonly Delivery[];
   status: "active" | "paused" | "deleted";
 }>;
 
-type State = DeliveryJson["state"];
+type State = Delivery["state"];
 
 type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
-type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
 
 export function countInStates({ deliveries }: Progress, ...states: readonly State[]): number {
   return deliveries.filter(({ state }) => states.includes(state)).length;
@@ -51,7 +42,7 @@ export async function readProgress(
   posted: readonly Posted[],
   before: readonly Progress[],
 ): Promise<Progress[]> {
-  const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
+  const { data: listed } = await api.get<Page<Destination>>("/v1/destinations?limit=100");
   const all: Progress[] = [];
   for (const customer of customers) {
     const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
@@ -64,12 +55,12 @@ export async function readProgress(
   return all;
 }
 
-async function deliveriesTo(api: ApiClient, destination: string): Promise<DeliveryJson[]> {
-  const found: DeliveryJson[] = [];
+async function deliveriesTo(api: ApiClient, destination: string): Promise<Delivery[]> {
+  const found: Delivery[] = [];
   let cursor = "";
   do {
     const path = `/v1/deliveries?destination_id=${destination}&limit=100${cursor}`;
-    const page = await api.get<Page<DeliveryJson>>(path);
+    const page = await api.get<Page<Delivery>>(path);
     found.push(...page.data);
     cursor = page.next_cursor ? `&cursor=${page.next_cursor}` : "";
   } while (cursor);

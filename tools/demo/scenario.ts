@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import type { AcceptedEvent, AcceptedEvents } from "../../client/src/api.ts";
 import { oneOf, seededRandom } from "../../src/core/seeded-random.ts";
 import { type Hit, type ReceiverServer, type Reply, startReceiver } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
@@ -94,15 +95,13 @@ const SEED = 20_26;
 const PER_TICK = { single: 5, batch: 10 };
 const TICK_MS = 1_000;
 
-type Accepted = Readonly<{ id: string; deliveries: readonly Readonly<{ destination_id: string }>[] }>;
-
 /** An accepted event: where it goes, and when the 202 arrived (epoch ms). */
 export type Posted = Readonly<{ id: string; destinations: readonly string[]; at: number }>;
 
 /** Posts events at a steady rate, some one by one and some in batches; `posted` grows meanwhile. */
 export async function postTraffic(api: ApiClient, posted: Posted[]): Promise<void> {
   const random = seededRandom(SEED);
-  const record = (accepted: readonly Accepted[]) => {
+  const record = (accepted: readonly AcceptedEvent[]) => {
     const at = Date.now();
     const events = accepted.map(({ id, deliveries }) => ({
       id,
@@ -114,10 +113,10 @@ export async function postTraffic(api: ApiClient, posted: Posted[]): Promise<voi
   while (posted.length < EVENTS) {
     const next = sleep(TICK_MS);
     for (const event of newEvents(PER_TICK.single, random)) {
-      record([await api.post<Accepted>("/v1/events", event)]);
+      record([await api.post<AcceptedEvent>("/v1/events", event)]);
     }
     const events = newEvents(PER_TICK.batch, random);
-    record((await api.post<{ events: Accepted[] }>("/v1/events/batch", { events })).events);
+    record((await api.post<AcceptedEvents>("/v1/events/batch", { events })).events);
     await next;
   }
 }

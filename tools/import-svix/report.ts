@@ -6,8 +6,6 @@ import { counted, printable } from "./printable.ts";
 /** Lines of one part that are printed; all are in the report's file. */
 const MOST_LINES = 200;
 
-const GROUPS = ["event types", "applications", "endpoints"] as const;
-const KINDS = ["create", "change", "leave", "refuse"] as const;
 const WORDS = {
   create: "to create",
   change: "to change",
@@ -15,18 +13,19 @@ const WORDS = {
   refuse: "not copied",
 } as const;
 
-type Grouped = Readonly<Record<(typeof GROUPS)[number], readonly Item[]>>;
-
-function groupsOf({ eventTypes, applications }: ImportPlan): Grouped {
-  return {
-    "event types": eventTypes,
-    applications,
-    endpoints: applications.flatMap(({ endpoints }) => endpoints),
-  };
+function groupsOf({ eventTypes, applications }: ImportPlan): Readonly<Record<string, readonly Item[]>> {
+  const endpoints = applications.flatMap((application) => application.endpoints);
+  return { "event types": eventTypes, applications, endpoints };
 }
 
 export function partCount(plan: ImportPlan): number {
   return Object.values(groupsOf(plan)).flat().length;
+}
+
+function tableLines(plan: ImportPlan, countsOf: (items: readonly Item[]) => readonly string[]): string[] {
+  return Object.entries(groupsOf(plan)).map(
+    ([group, items]) => `  ${group.padEnd(12)}  ${countsOf(items).join(", ") || "none"}`,
+  );
 }
 
 /** The plan for people: how many of each, what differs, what has no counterpart, and what could not be read. */
@@ -34,7 +33,12 @@ export function planLines(plan: ImportPlan): readonly string[] {
   const about = (textsOf: (item: Item) => readonly string[]) =>
     entriesOf(plan).flatMap(({ what, item }) => textsOf(item).map((text) => `${what}: ${text}`));
   return [
-    ...tableLines(plan),
+    ...tableLines(plan, (items) =>
+      Object.entries(WORDS).flatMap(([kind, words]) => {
+        const count = items.filter(({ action }) => action.kind === kind).length;
+        return count > 0 ? [`${count} ${words}`] : [];
+      }),
+    ),
     ...section(
       "To change",
       about(({ action }) => (action.kind === "change" ? [action.differs.join(", ")] : [])),
@@ -64,11 +68,11 @@ export function planLines(plan: ImportPlan): readonly string[] {
 /** How it went: how many of each, and what has failed. */
 export function outcomeLines(plan: ImportPlan, outcomes: Outcomes): readonly string[] {
   const kinds = ["created", "changed", "left", "failed"] as const;
-  const counts = Object.entries(groupsOf(plan)).map(([group, items]) => {
+  const counts = tableLines(plan, (items) => {
     const found = items.map((item) => outcomes.get(item)?.kind);
-    const shown = kinds.map((kind) => `${found.filter((one) => one === kind).length} ${kind}`);
     const others = found.filter((kind) => kind === undefined).length;
-    return `  ${group.padEnd(12)}  ${[...shown, ...(others > 0 ? [`${others} not written`] : [])].join(", ")}`;
+    const shown = kinds.map((kind) => `${found.filter((one) => one === kind).length} ${kind}`);
+    return others > 0 ? [...shown, `${others} not written`] : shown;
   });
   const failures = entriesOf(plan).flatMap(({ what, item }) => {
     const outcome = outcomes.get(item);
@@ -81,16 +85,6 @@ export function outcomeLines(plan: ImportPlan, outcomes: Outcomes): readonly str
 export function isComplete(plan: ImportPlan, outcomes: Outcomes): boolean {
   const isThere = (item: Item) => ["created", "changed", "left"].includes(outcomes.get(item)?.kind ?? "");
   return plan.failures.length === 0 && Object.values(groupsOf(plan)).flat().every(isThere);
-}
-
-function tableLines(plan: ImportPlan): string[] {
-  return Object.entries(groupsOf(plan)).map(([group, items]) => {
-    const counts = KINDS.map(
-      (kind) => [kind, items.filter(({ action }) => action.kind === kind).length] as const,
-    );
-    const shown = counts.flatMap(([kind, count]) => (count > 0 ? [`${count} ${WORDS[kind]}`] : []));
-    return `  ${group.padEnd(12)}  ${shown.length > 0 ? shown.join(", ") : "none"}`;
-  });
 }
 
 type Entry = Readonly<{ what: string; item: Item }>;

@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import type { AcceptedEvent, AcceptedEvents, DestinationHealth, Health } from "../../client/src/api.ts";
 import { parsedJson } from "../../src/core/json-value.ts";
 import { errorMessage } from "./receiver.ts";
 
@@ -18,23 +19,6 @@ type ApiAnswer = Readonly<{
 }>;
 
 export type VerifiedDestination = Readonly<{ id: string; secret: string; type: string }>;
-
-type AcceptedPost = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
-
-/** As much of a destination's health as the checks look at. */
-export type DestinationHealth = Readonly<{
-  circuit: "closed" | "open" | "half_open";
-  held_until: string | null;
-  transitions: readonly Readonly<{ at: string; kind: string }>[];
-}>;
-
-/** As much of the deployment's health as the checks look at. */
-export type DeploymentHealth = Readonly<{
-  status: string;
-  migration?: string;
-  sweep: Readonly<{ heartbeat_at: string; age_s: number }> | null;
-  databases: readonly Readonly<{ name: string; migration?: string | null }>[];
-}>;
 
 const API_TIMEOUT_MS = 30_000;
 /** How long a request is repeated that is answered 429 or 503, or not at all. */
@@ -110,11 +94,10 @@ export class DeploymentUnderTest {
   }
 
   /** Posts the events, each `data` an event of its own, in one batch. */
-  async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedPost[]> {
+  async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedEvent[]> {
     const events = data.map((one) => ({ type, tenant: this.tenant, data: one }));
-    type Accepted = Readonly<{ events: readonly AcceptedPost[] }>;
     const headers = { "idempotency-key": key };
-    return (await this.call<Accepted>("POST", "/v1/events/batch", { events }, headers)).events;
+    return (await this.call<AcceptedEvents>("POST", "/v1/events/batch", { events }, headers)).events;
   }
 
   /** Posts one event by itself, and says how long the answer took that accepted it. */
@@ -122,10 +105,10 @@ export class DeploymentUnderTest {
     type: string,
     data: unknown,
     key: string,
-  ): Promise<Readonly<{ event: AcceptedPost; tookMs: number }>> {
+  ): Promise<Readonly<{ event: AcceptedEvent; tookMs: number }>> {
     const body = { type, tenant: this.tenant, data };
     const { json, tookMs } = await this.repeated("POST", "/v1/events", body, { "idempotency-key": key });
-    return { event: json as AcceptedPost, tookMs };
+    return { event: json as AcceptedEvent, tookMs };
   }
 
   /** One that is gone already stays so. */
@@ -168,7 +151,7 @@ export async function deploymentFault(deployment: DeploymentUnderTest): Promise<
   const { url, tenant } = deployment;
   const health = await deployment.health().catch(errorMessage);
   if (typeof health === "string") return `${url.origin} cannot be reached: ${health}`;
-  const { status } = (health.json ?? {}) as Partial<DeploymentHealth>;
+  const { status } = (health.json ?? {}) as Partial<Health>;
   if (!["ok", "stalled", "unreachable", "not_migrated"].includes(status ?? "")) {
     const { detail } = (health.json ?? {}) as { detail?: string };
     if (health.status === 503 && detail !== undefined) return `${url.origin} is not configured: ${detail}`;

@@ -19,7 +19,7 @@ export const Chapter: FC<{ title: string; children?: Child }> = ({ title, childr
 );
 
 /** A part of a chapter that links to itself. */
-export const Entry: FC<{ id: string; title: string | undefined; children?: Child }> = (props) => (
+export const LinkedPart: FC<{ id: string; title: string | undefined; children?: Child }> = (props) => (
   <article class="operation" aria-labelledby={props.id}>
     <h3 id={props.id}>
       <a href={`#${props.id}`}>{props.title}</a>

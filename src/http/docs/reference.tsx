@@ -15,8 +15,8 @@ import {
   Code,
   type DocumentedField,
   documentedFieldsOf,
-  Entry,
   Fields,
+  LinkedPart,
   typeWords,
 } from "./fields.tsx";
 import { Troubleshooting } from "./troubleshooting.tsx";
@@ -148,7 +148,7 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
   const { method, path, operation } = described;
   const { operationId: id, summary, description } = operation;
   return (
-    <Entry id={id} title={summary}>
+    <LinkedPart id={id} title={summary}>
       <p class="route">
         <code>
           <b>{method.toUpperCase()}</b> {path}
@@ -164,7 +164,7 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
       <Body operation={operation} document={document} />
       <Code text={curlOf({ ...described, origin })} label={`Example: ${summary}`} />
       <Responses operation={operation} document={document} />
-    </Entry>
+    </LinkedPart>
   );
 };
 
@@ -301,13 +301,13 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
     <Chapter title="Schemas">
       <p class="lede">The objects in responses. A field that is not always present says when it is.</p>
       {names.sort().map((name) => (
-        <Entry id={name} title={name}>
+        <LinkedPart id={name} title={name}>
           <Fields
             label={`Fields of ${name}`}
             fields={documentedFieldsOf(components.schemas[name] ?? {}, components.schemas)}
             marksRequired={false}
           />
-        </Entry>
+        </LinkedPart>
       ))}
     </Chapter>
   );
@@ -320,9 +320,9 @@ const Problems: FC = () => (
       at fault, each is listed with what is wrong and what is expected.
     </p>
     {problemStatuses.map((status) => (
-      <Entry id={`problem-${status}`} title={`${status} ${problemTypes[status].title}`}>
+      <LinkedPart id={`problem-${status}`} title={`${status} ${problemTypes[status].title}`}>
         <ProblemText status={status} />
-      </Entry>
+      </LinkedPart>
     ))}
   </Chapter>
 );

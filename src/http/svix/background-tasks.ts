@@ -5,7 +5,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import type { FieldError } from "../../core/result.ts";
+import { atField } from "../../core/result.ts";
 import { getErasure, getErasures } from "../../features/erasures/service.ts";
 import type { Erasure } from "../../features/erasures/sql.ts";
 import { cursorParam, timeParam } from "../../features/parameters.ts";
@@ -46,7 +46,7 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
     refuseFields([
       channel != null && unsupported("channel", "none: use a tag or event types"),
       statusCodeClass != null && unsupported("statusCodeClass", "none"),
-      status == null && bothKinds,
+      status == null && atField("status", "is missing: a replay is of one kind", STATUSES_TAKEN),
     ]);
     return replayTask(c, { ...input, include: status === 0 ? "delivered" : "dead" });
   });
@@ -65,21 +65,15 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
 
 const range = z.object({ since: timeParam, until: timeParam.nullish() });
 
-const STATUS_EXPECTED = "expected 0 (the delivered ones) or 2 (the failed ones)";
+const STATUSES_TAKEN = "0 (the delivered ones) or 2 (the failed ones)";
 
 const bulk = range.extend({
   eventTypes: z.unknown().optional(),
   tag: z.unknown().optional(),
   channel: z.unknown().optional(),
   statusCodeClass: z.unknown().optional(),
-  status: z.union([z.literal(0), z.literal(2)], STATUS_EXPECTED).nullish(),
+  status: z.union([z.literal(0), z.literal(2)], `expected ${STATUSES_TAKEN}`).nullish(),
 });
-
-const bothKinds: FieldError = {
-  field: "status",
-  fault: "is missing: a replay is of one kind",
-  expected: STATUS_EXPECTED.replace("expected ", ""),
-};
 
 type Asked = Readonly<{
   include: Replay["include"];

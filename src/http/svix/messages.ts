@@ -4,7 +4,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
 import { checked } from "../../core/field-errors.ts";
-import { type FieldError, withFieldNames } from "../../core/result.ts";
+import { atField, type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelShape, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { zodOf } from "../../core/zod-of.ts";
@@ -101,12 +101,17 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const type = await findEventType(c.get("services").db, eventType);
     if (type === undefined) return notFoundProblem("event type", eventType);
     const payload = exampleIn(type, exampleIndex ?? 0);
-    refuseFields([payload === undefined && withoutExample(eventType)]);
+    const fault = (what: string, expected: string) =>
+      atField("eventType", `is ${eventType}, ${what}`, expected);
+    refuseFields([payload === undefined && fault("which has no such example", "one that has")]);
     const { id, eventTypes: types, filter } = row;
     const own = channelsInEffect(row.channels);
     const channels = own?.slice(0, 1);
     const example = { type: eventType, channels, data: () => payload };
-    refuseFields([refusalOf({ types, channels: own, filter }, example) && notTaken(eventType)]);
+    const isRefused = refusalOf({ types, channels: own, filter }, example) !== undefined;
+    refuseFields([
+      isRefused && fault("which the endpoint does not take", "one of the endpoint's event types"),
+    ]);
     const message = { eventType, payload, channels, destinations: [id] };
     const { services, principal } = callerWithin(c, application);
     // A caller that changes endpoints may send them the catalogue's examples, and no other events.
@@ -183,15 +188,9 @@ function inMessage(error: FieldError): FieldError {
   return { ...error, field: renamed(ofOne(error)).field };
 }
 
-type NewMessage = Readonly<{
-  eventType: unknown;
-  payload: unknown;
-  eventId?: string | null | undefined;
-  tags?: unknown;
-  channels?: unknown;
-  deliverAt?: unknown;
-  destinations?: readonly string[];
-}>;
+type NewMessage = Pick<MessageInput, "eventType" | "payload"> &
+  Partial<Pick<MessageInput, "eventId" | "tags" | "channels" | "deliverAt">> &
+  Readonly<{ destinations?: readonly string[] }>;
 
 /** An idempotency key of the tenant like `EVENT_ID`: the prefix distinguishes them. */
 const REQUEST = "svix-request:";
@@ -387,17 +386,4 @@ function view(
 function objectOf(payload: unknown): object {
   const isObject = typeof payload === "object" && payload !== null;
   return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
-}
-
-function withoutExample(eventType: string): FieldError {
-  return {
-    field: "eventType",
-    fault: `is ${eventType}, which has no such example`,
-    expected: "one that has",
-  };
-}
-
-function notTaken(eventType: string): FieldError {
-  const expected = "one of the endpoint's event types";
-  return { field: "eventType", fault: `is ${eventType}, which the endpoint does not take`, expected };
 }

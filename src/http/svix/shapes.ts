@@ -9,7 +9,14 @@ import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { checked } from "../../core/field-errors.ts";
 import { OPERATOR, principalWithin } from "../../core/principal.ts";
-import { type FieldError, isOk, type RefusalKind, type Result, withFieldNames } from "../../core/result.ts";
+import {
+  atField,
+  type FieldError,
+  isOk,
+  type RefusalKind,
+  type Result,
+  withFieldNames,
+} from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import { encodeCursor } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
@@ -97,7 +104,7 @@ export function refuseFields(errors: readonly (FieldError | false | 0 | "" | nul
 
 /** The error of something of the Svix API that Breakwater lacks: it is refused, so that nobody relies on it. */
 export function unsupported(field: string, instead: string): FieldError {
-  return { field, fault: "is not supported", expected: instead };
+  return atField(field, "is not supported", instead);
 }
 
 /** The body as the schema reads it. The route needs the middleware `jsonBody()`. */

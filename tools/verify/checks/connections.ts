@@ -1,4 +1,6 @@
 /** Receivers that do not answer: attempts that outlast the handler that made them, and what hangs beside healthy traffic. */
+
+import type { Delivery } from "../../../client/src/api.ts";
 import { arrived, type Check, type Run } from "../check.ts";
 import type { VerifiedDestination } from "../deployment.ts";
 import {
@@ -24,7 +26,6 @@ export const slow: Check = {
     const [event] = await run.deployment.post(target.type, [{ n: 1 }], run.own("slow"));
     const hits = await run.hitsOnce(target, arrived(1), SLOW_MS + 60_000);
     const id = event?.deliveries[0]?.id;
-    type Delivery = Readonly<{ state: string; attempts: number; reason?: string }>;
     let delivery: Delivery | undefined;
     await run.until(async () => {
       delivery = await run.deployment.call<Delivery>("GET", `/v1/deliveries/${id}`);

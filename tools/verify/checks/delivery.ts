@@ -1,6 +1,7 @@
 /** Events that nothing stands in the way of: what arrives, how fast, and how often. */
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
+import type { DestinationTest } from "../../../client/src/api.ts";
 import { arrived, type Check } from "../check.ts";
 import { joinResults, judgeLatency, judgeOnce, msText } from "../judge.ts";
 import type { EndpointHit } from "../protocol.ts";
@@ -26,7 +27,7 @@ export const reach: Check = {
     let seen = "nothing";
     const reached = async () => {
       const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
-      const result = (json ?? {}) as TestResult;
+      const result = (json ?? {}) as DestinationTest;
       seen =
         status === 200
           ? `${result.error ?? result.status} after ${msText(result.latency_ms)}${explained(result)}`
@@ -37,10 +38,8 @@ export const reach: Check = {
   },
 };
 
-type TestResult = Readonly<{ status?: number; error?: string; latency_ms: number; response?: string }>;
-
 /** What stands in the way of a Worker that calls another one of its own account. */
-function explained({ response = "" }: TestResult): string {
+function explained({ response = "" }: DestinationTest): string {
   if (!/error code: 1042\b/.test(response)) return response && `: ${response.slice(0, 100)}`;
   return ": error code 1042, so the deployment lacks the compatibility flag global_fetch_strictly_public";
 }

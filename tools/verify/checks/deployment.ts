@@ -1,6 +1,7 @@
 /** The deployment itself: its health, its tables, its clock, and what it does to strangers. */
+
+import type { Health } from "../../../client/src/api.ts";
 import type { Check } from "../check.ts";
-import type { DeploymentHealth } from "../deployment.ts";
 import { judgeHeartbeat, judgeMigrations, msText } from "../judge.ts";
 
 export const health: Check = {
@@ -9,7 +10,7 @@ export const health: Check = {
   runsAlone: true,
   run: async ({ deployment }) => {
     const { status, json, tookMs } = await deployment.health();
-    const found = (json as Partial<DeploymentHealth> | undefined)?.status;
+    const found = (json as Partial<Health> | undefined)?.status;
     return { ok: status === 200 && found === "ok", seen: `${status}, ${found}, in ${msText(tookMs)}` };
   },
 };
@@ -19,7 +20,7 @@ export const migrations: Check = {
   expected: "every database has the latest migration that the code expects",
   runsAlone: true,
   run: async ({ deployment }) => {
-    const { migration, databases = [] } = (await deployment.health()).json as Partial<DeploymentHealth>;
+    const { migration, databases = [] } = (await deployment.health()).json as Partial<Health>;
     return judgeMigrations(migration, databases);
   },
 };
@@ -35,7 +36,7 @@ export const heartbeat: Check = {
     let age: number | undefined;
     await run.until(
       async () => {
-        const { sweep } = (await run.deployment.health()).json as Partial<DeploymentHealth>;
+        const { sweep } = (await run.deployment.health()).json as Partial<Health>;
         heartbeats.push(sweep ? Date.parse(sweep.heartbeat_at) : null);
         age = sweep?.age_s;
         return new Set(heartbeats.filter((at) => at !== null)).size > 1;

@@ -69,7 +69,11 @@ async function addressFor(run: Run, { name, usual, localUsual }: Failure): Promi
 
 type TestResult = Readonly<{ status?: number; error?: string; response?: string }>;
 
-async function sendTest({ deployment }: Run, { name, timeoutMs = 10_000 }: Failure, url: string) {
+async function sendTest(
+  { deployment }: Run,
+  { name, timeoutMs = 10_000 }: Failure,
+  url: string,
+): Promise<TestResult> {
   const { id } = await deployment.createDestination(name, url, { timeout_ms: timeoutMs });
   const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
   if (status === 200) return json as TestResult;

@@ -1,4 +1,6 @@
 /** Transformations in code that never end, or take all memory: the platform's limits stop them, and nobody beside them. */
+
+import type { Delivery } from "../../../client/src/api.ts";
 import { arrived, type Check } from "../check.ts";
 
 const LOOP = "export default () => { for (;;); };";
@@ -35,8 +37,7 @@ export const functions: Check = {
     const faults = new Map<string, string>();
     const areStopped = async () => {
       for (const { name, id } of hostile) {
-        type Shown = Readonly<{ reason?: string; transform_fault?: unknown }>;
-        const { reason, transform_fault } = await deployment.call<Shown>("GET", `/v1/deliveries/${id}`);
+        const { reason, transform_fault } = await deployment.call<Delivery>("GET", `/v1/deliveries/${id}`);
         if (reason === "transform_failed") faults.set(name, JSON.stringify(transform_fault));
       }
       return faults.size === hostile.length;

@@ -1,4 +1,5 @@
 /** Receivers in trouble, and what Breakwater spares them: retries, holds, the circuit, the cap of concurrency. */
+
 import { arrived, type Check } from "../check.ts";
 import type { DeploymentUnderTest, DestinationHealth } from "../deployment.ts";
 import {
