@@ -1,7 +1,8 @@
 /** Receivers in trouble, and what Breakwater spares them: retries, holds, the circuit, the cap of concurrency. */
 
+import type { DestinationHealth } from "../../../client/src/api.ts";
 import { arrived, type Check } from "../check.ts";
-import type { DeploymentUnderTest, DestinationHealth } from "../deployment.ts";
+import type { DeploymentUnderTest } from "../deployment.ts";
 import {
   arrivalsOf,
   failedProbes,
