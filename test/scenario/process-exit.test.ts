@@ -47,24 +47,19 @@ describe.each(Object.entries(ways))("after %s", (_way, end) => {
   });
 });
 
-test("of two npm run dev that begin at once on one port, one is left, and the other one says why it ends", async () => {
+test("a port that is taken while npm run dev applies migrations is refused, and nothing goes on", async () => {
   const port = await freePort();
-  const both = ["first", "second"].map((name) => {
-    const args = ["tools/dev.ts", "--port", String(port), "--persist-to", join(place, name)];
-    const child = spawn(process.execPath, args, { cwd: projectRoot, stdio: ["ignore", "ignore", "pipe"] });
-    return { child, stderr: text(child.stderr), exit: once(child, "exit") };
-  });
-  started = both.flatMap(({ child }) => child.pid ?? []);
-  const ended = await Promise.race(both.map(async (one) => ({ code: (await one.exit)[0], one })));
-  expect(ended.code).toBe(1);
-  expect(await ended.one.stderr).toContain(
-    `Breakwater cannot listen on port ${port} of localhost: it is in use`,
-  );
-  await until(() => answers(port), { otherwise: () => "the other one does not answer" });
-  for (const { child, exit } of both.filter((one) => one !== ended.one)) {
-    child.kill("SIGTERM");
-    await exit;
-  }
+  const args = ["tools/dev.ts", "--port", String(port), "--persist-to", join(place, "taken")];
+  const dev = spawn(process.execPath, args, { cwd: projectRoot, stdio: ["ignore", "ignore", "pipe"] });
+  const [stderr, exit] = [text(dev.stderr), once(dev, "exit")];
+  npm = dev;
+  await until(() => commands().includes("migrations apply"), { otherwise: commands });
+  started = descendants();
+  const other = createServer().listen(port, "127.0.0.1");
+  await once(other, "listening");
+  expect((await exit)[0]).toBe(1);
+  expect(await stderr).toContain(`Breakwater cannot listen on port ${port} of localhost: it is in use`);
+  other.close();
 });
 
 describe.each(["Ctrl+C in the terminal", "SIGKILL of npm", "SIGKILL of the script"])("after %s", (way) => {
