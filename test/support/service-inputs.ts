@@ -88,7 +88,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   cancelOneDelivery: deliveries,
   tryDeliveryNow: deliveries,
   skipDelivery: deliveries,
-  getBlockedKeys: ({ ids }) => [{ destination: ids.destinations }],
+  getBlockedKeys: ({ ids }) => [{ id: ids.destinations }],
   repairDeliveries: (owned) => [
     ...["retry", "cancel"].map((action) => ({
       action,
