@@ -53,7 +53,10 @@ async function post(
   const home = databaseAt(database);
   await insertBundles(home, [{ acceptedAt: 0, ...times, events: rows, id: bundle }]);
   const state = isCancelled ? { cancelled: indexes } : { delivered: indexes };
-  await insertPacks(home, [{ destination: INBOX, bundle, ...state }]);
+  await insertPacks(home, [
+    { destination: INBOX, bundle, ...state },
+    { destination: OTHER, bundle, delivered: [...events.keys()] },
+  ]);
   return eventAt(bundle, 0);
 }
 
@@ -261,7 +264,8 @@ describe("events that were returned", () => {
     const expired = await post([{ ttlSeconds: 1 }]);
     const damaged = await post([{}]);
     await execute("UPDATE bundles SET body = x'00' WHERE id = ?1", bundleOf(damaged));
-    const asked = [b + 1, expired, damaged, a];
+    const gone = eventAt(beforeFirstBundleOf(1) + 9, 0);
+    const asked = [b + 1, expired, damaged, gone, a];
     const found = await readReturned(databases, INBOX, asked, NOW);
     expect(found?.map(({ event }) => event.id)).toEqual([b + 1, a]);
     await changeHeader(b, "version", "99", 1);
