@@ -152,6 +152,8 @@ describe("a page", () => {
       [first, first + 1],
       [first + 2, next],
     ]);
+    const end = { late: 0, next: [behind(0, 2)] };
+    expect((await read(INBOX_START, 1, [], end)).events).toEqual([first, first + 1, first + 2, next]);
     const late = [{ position: 4, event: first, placedAt: 0 }];
     const start = { late: 3, next: [behind(0, 2)] };
     expect(await read(start, 1, late)).toMatchObject({ events: [first], isLast: false });
@@ -212,6 +214,7 @@ describe("a page", () => {
     for (const bytes of [1024 * 1024 - 100, 100, 100, 1_200_000, 1]) events.push(await post([sized(bytes)]));
     const [a, b, c, d, e] = events;
     expect(await pages()).toEqual([[a, b], [c], [d], [e]]);
+    expect((await read(INBOX_START, 100, [], { late: 0, next: [behind(0, 5)] })).events).toEqual(events);
   });
 
   test("counts no bytes of what it passes", async () => {
