@@ -7,15 +7,7 @@ import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
 import { listenFault, portIn } from "./ports.ts";
 import { whenOrphaned } from "./process-groups.ts";
-import {
-  getFromStack,
-  keepFiring,
-  killStack,
-  READY_MS,
-  STOP_TIMEOUT_MS,
-  type Stack,
-  startStack,
-} from "./stack.ts";
+import { getFromStack, keepFiring, READY_MS, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
 const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.
@@ -52,16 +44,14 @@ function read(): Flags {
 
 /** Refuses a port that is in use: wrangler would silently take another, with the same database beside whoever has this one. */
 async function checkPort({ ip = "localhost", port }: Flags["values"]): Promise<void> {
-  const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), portIn(port, PORT));
-  if (fault !== undefined) throw portFault({ ip, port }, fault);
-}
-
-function portFault({ ip = "localhost", port }: Flags["values"], fault = "EADDRINUSE"): Error {
+  const number = portIn(port, PORT);
+  const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), number);
+  if (fault === undefined) return;
   const remedy =
     fault === "EADDRINUSE"
       ? "it is in use, perhaps by another npm run dev. End that, or start this one with --port and --persist-to of its own"
       : fault;
-  return new Error(`Breakwater cannot listen on port ${portIn(port, PORT)} of ${ip}: ${remedy}`);
+  throw new Error(`Breakwater cannot listen on port ${number} of ${ip}: ${remedy}`);
 }
 
 async function dev({ values, others }: Flags): Promise<number> {
@@ -93,11 +83,6 @@ async function dev({ values, others }: Flags): Promise<number> {
       ],
       vars: { ...functions.vars, ...(isStrict && strictVars({ latency })) },
     });
-    const port = portIn(values.port, PORT);
-    if (port !== 0 && !stack.url.endsWith(`:${port}`)) {
-      await killStack(stack);
-      throw portFault(values);
-    }
     endOnSignals(stack);
     void announce(stack.url, others).finally(release);
     stopFiring = keepFiring(stack.url, {
