@@ -24,7 +24,7 @@ test("a replay is started, watched, paused and resumed, and ends with everything
   await letters.getByRole("button", { name: "Replay dead letters" }).click();
   const notReloaded = await mark(page);
   const progress = letters.getByRole("progressbar");
-  await progress.and(page.getByLabel(/^[1-9]\d* of 24 completed/)).waitFor();
+  await progress.and(page.getByLabel(/^[1-9]\d* of 24 deliveries delivered/)).waitFor();
   expect(Number(await progress.getAttribute("value"))).toBeLessThan(DEAD);
   await notReloaded();
 
@@ -48,5 +48,5 @@ test("one dead delivery is retried from its event's page", async ({ signedIn: pa
   endpoint.reply = { status: 200 };
   await page.getByRole("button", { name: "Send again" }).click();
   await page.getByText(/It is sent again/).waitFor();
-  await page.getByText(/Delivered at attempt 2/).waitFor();
+  await page.getByText("Sent again, and delivered at attempt 2").waitFor();
 });
