@@ -15,6 +15,9 @@ const data = {
   pattern: `b${"a".repeat(99_999)}`,
   list: Array.from({ length: 20_000 }, (_, n) => n),
   digits: Array.from({ length: 10 }, () => "1".repeat(100)),
+  same: { a: 1 },
+  none: [],
+  nothing: null,
 };
 const event = {
   id: "evt_0000000000001",
@@ -98,6 +101,42 @@ test("a fault has its field, line and column", () => {
   expect(compile({ body: '{"a":[{"b":"{% if %}"}]}' })).toMatchObject({ field: "body.a[0].b", line: 1 });
 });
 
+describe("a comparison", () => {
+  test.each([
+    ["data.name == data.name", true],
+    ["data.count == 5", true],
+    ["data.count == '5'", false],
+    ["data.count != 5", false],
+    ["data.count != 6", true],
+    ["data.items == data.items", true],
+    ["data.items == data.list", false],
+    ["data.items[0] == data.same", false],
+    ["data.items != data.items", false],
+    ["data.items[0] != data.same", true],
+    ["data.none == empty", true],
+    ["data.list == empty", false],
+    ["data.items == nil", false],
+    ["data.list contains 7", true],
+    ["data.list contains '7'", false],
+    ["data.none contains 7", false],
+    ["data.digits[0] contains 11", true],
+    ["data.name contains 'ob'", true],
+    ["data.name contains 'x'", false],
+    ["data.items[0] contains 'a'", false],
+  ])("%s is %s", (condition, is) => {
+    expect(text(`{% if ${condition} %}true{% else %}false{% endif %}`)).toBe(String(is));
+  });
+});
+
+test.each([
+  ["{{ 'now' | upcase }}", "NOW"],
+  ["{{ timestamp | date }}", event.timestamp.replace(".000", "")],
+  ["x{{ data.nothing }}{{ data.count }}", "x5"],
+  ['{"n": "{{ data.count }}"}', '{"n": "5"}'],
+])("%s as a text comes out as %s", (body, made) => {
+  expect(text(body)).toBe(made);
+});
+
 describe("nothing but the event is known:", () => {
   test.each(['{{ "now" | date: "%s" }}', '{{ "today" | date: "%s" }}'])("%s fails", (body) => {
     expect(text(body)).toMatchObject({ fault: expect.stringContaining("use timestamp") });
@@ -155,6 +194,66 @@ describe("no template takes long:", () => {
       field: "body",
       fault: expect.stringMatching(/takes more than|reads and makes too much|is longer than/),
     });
+  });
+
+  /** All that a template may read and make. */
+  const WORK = 2_000_000;
+  const small = {
+    text: "a".repeat(100),
+    pattern: "b".repeat(50),
+    list: Array.from({ length: 10 }, (_, n) => n),
+    nested: [["x".repeat(30)], { a: "y".repeat(20) }],
+    other: [1],
+  };
+  /** Whether it may be filled in beside other work. */
+  function fitsBeside(work: number, body: string): boolean {
+    const first = "{% for i in data.filler %}{% break %}{% endfor %}x";
+    const compiled = compile({ body: `${first}${body}`, content_type: "text/plain" });
+    const facts = { ...event, data: { ...small, filler: "f".repeat(work) } };
+    return "fill" in compiled && "made" in fillIn(compiled, facts);
+  }
+  // The library charges for the texts that it makes as well.
+  test.each([
+    [10, "{% for i in data.list %}{% endfor %}"],
+    [2, "{% for i in data.nested %}{% endfor %}"],
+    [201, "{{ data.text | upcase }}"],
+    [301, "{{ data.text | append: data.pattern }}"],
+    [302, "{{ data.text | truncate: 5, data.pattern }}"],
+    [3, "{{ data.nested | size }}"],
+    [5, "{{ data.nested | compact }}"],
+    [11, "{{ data.list | first }}"],
+    [21, "{{ data.list | reverse }}"],
+    [13, "{{ data.list | slice: 1 }}"],
+    [25, "{{ data.list | concat: data.nested }}"],
+    [4, "{{ data.nested | default: 1 }}"],
+    [112, "{{ data.nested | json }}"],
+    [224, "{{ data.nested | json }}{{ data.nested | json }}"],
+    [1_031, "{{ data.list | join: data.text }}"],
+    [412, "{{ data.list | map: 'a' }}"],
+    [331, "{{ data.list | sort }}"],
+    [1_013, "{{ data.list | where: 'a', 1 }}"],
+    [664, "{{ data.text | replace: data.pattern, data.text }}"],
+    [614, "{{ data.text | remove: data.pattern }}"],
+    [564, "{{ data.text | split: data.pattern }}"],
+    [11, "{% if data.list == data.other %}{% endif %}"],
+    [150, "{% if data.text != data.pattern %}{% endif %}"],
+    [413, "{% if data.text contains data.pattern %}{% endif %}"],
+    [10, "{% if data.list contains data.pattern %}{% endif %}"],
+  ])("%i units of work are charged for %s", (work, body) => {
+    expect(fitsBeside(WORK - work, body)).toBe(true);
+    expect(fitsBeside(WORK - work + 1, body)).toBe(false);
+  });
+
+  test("its own text costs nothing, wherever its tags are", () => {
+    const written = `{% for i in (1..1500) %}${"x".repeat(390)}{% endfor %}`;
+    expect(String(text(written))).toHaveLength(585_000);
+    expect(text(`${"x".repeat(5_000)}{% for i in (1..100) %}{{ i }}{% endfor %}`)).toMatch(/^x{5000}123/);
+  });
+
+  test("its faults are short", () => {
+    const long = compile({ body: `{{ data | ${"x".repeat(300)} }}` });
+    expect(long).toMatchObject({ fault: expect.stringMatching(/^undefined filter: x+$/) });
+    expect((long as { fault: string }).fault).toHaveLength(200);
   });
 
   test("one that nests too deep fails as a fault", () => {
@@ -263,6 +362,23 @@ describe("whatever made a request, it", () => {
     expect(transformedUrl("https://ok.example/?", { path: "/a", query: "b=c" })).toBe(
       "https://ok.example/a?b=c",
     );
+  });
+});
+
+test("a fault of a path, a query or a header names it", () => {
+  const body = "{{ data }}";
+  const faulty = "{% if %}";
+  expect(compile({ body, path: faulty })).toMatchObject({ field: "path" });
+  expect(compile({ body, query: { q: faulty } })).toMatchObject({ field: "query.q" });
+  expect(compile({ body, headers: { "x-a": faulty } })).toMatchObject({ field: "headers.x-a" });
+});
+
+test("a request has all parts of its query, and a content type where the template has one", () => {
+  const made = filled({ body: "{}", query: { a: "1", b: "{{ data.count }}" } });
+  expect(made).toMatchObject({ made: { query: "a=1&b=5" } });
+  expect(made).not.toHaveProperty("made.contentType");
+  expect(filled({ body: "x", content_type: "text/plain" })).toMatchObject({
+    made: { contentType: "text/plain" },
   });
 });
 
