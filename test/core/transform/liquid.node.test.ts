@@ -17,6 +17,7 @@ const data = {
   digits: Array.from({ length: 10 }, () => "1".repeat(100)),
   same: { a: 1 },
   none: [],
+  empty: [],
   nothing: null,
 };
 const event = {
@@ -111,6 +112,8 @@ describe("a comparison", () => {
     ["data.items == data.items", true],
     ["data.items == data.list", false],
     ["data.items[0] == data.same", false],
+    ["data.none == data.empty", false],
+    ["data.none != data.empty", true],
     ["data.items != data.items", false],
     ["data.items[0] != data.same", true],
     ["data.none == empty", true],
@@ -198,18 +201,18 @@ describe("no template takes long:", () => {
 
   /** All that a template may read and make. */
   const WORK = 2_000_000;
-  const small = {
+  const smallData = () => ({
     text: "a".repeat(100),
     pattern: "b".repeat(50),
     list: Array.from({ length: 10 }, (_, n) => n),
     nested: [["x".repeat(30)], { a: "y".repeat(20) }],
     other: [1],
-  };
+  });
   /** Whether it may be filled in beside other work. */
   function fitsBeside(work: number, body: string): boolean {
     const first = "{% for i in data.filler %}{% break %}{% endfor %}x";
     const compiled = compile({ body: `${first}${body}`, content_type: "text/plain" });
-    const facts = { ...event, data: { ...small, filler: "f".repeat(work) } };
+    const facts = { ...event, data: { ...smallData(), filler: "f".repeat(work) } };
     return "fill" in compiled && "made" in fillIn(compiled, facts);
   }
   // The library charges for the texts that it makes as well.
