@@ -156,12 +156,7 @@ function wholeWeightOf(value: unknown): number {
 
 type Operator = (left: unknown, right: unknown, ctx: Context) => unknown;
 
-const isNested = (value: unknown) =>
-  typeof value === "object" &&
-  value !== null &&
-  (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype);
-
-/** Comparisons, charged; of two lists or objects only whether they are the same one. */
+/** Comparisons, charged; of two lists only whether they are the same one, as of two objects. */
 const operators = {
   ...(defaultOperators as Record<string, Operator>),
   "==": compared((left, right) => left === right, "=="),
@@ -179,7 +174,7 @@ function compared(same: (left: unknown, right: unknown) => boolean, name: "==" |
   return (left, right, ctx) => {
     ctx.memoryLimit.use(weightOf(left) + weightOf(right));
     const usual = (defaultOperators as Record<string, Operator>)[name];
-    return isNested(left) && isNested(right) ? same(left, right) : usual?.(left, right, ctx);
+    return Array.isArray(left) && Array.isArray(right) ? same(left, right) : usual?.(left, right, ctx);
   };
 }
 
