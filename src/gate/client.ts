@@ -63,8 +63,10 @@ export async function settleAtGate(
   request: SettleRequest,
   settings: GateSettings,
 ): Promise<SettleResult | undefined> {
-  const sent = { ...request, sentAt: services.now() };
-  const result = await atGate(services, destination, "settle", sent, settings);
+  const result = await calledAtGate<"settle">(services, destination, "settle", () => [
+    { ...request, sentAt: services.now() },
+    settings,
+  ]);
   for (const what of result?.events ?? [])
     services.log({ what, destination, ...timesOf(what, result?.figures) });
   return result ?? undefined;
@@ -79,7 +81,7 @@ function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefin
  * The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too.
  */
 export async function holdAtGate(services: GateServices, destination: string, until: number): Promise<void> {
-  const events = await atGate(services, destination, "hold", until, services.now());
+  const events = await calledAtGate<"hold">(services, destination, "hold", () => [until, services.now()]);
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
 
@@ -97,9 +99,18 @@ export function atGate<M extends MethodOf<DestinationGate>>(
   method: M,
   ...args: ArgsOf<DestinationGate, M>
 ): Promise<AnswerOf<DestinationGate, M> | undefined> {
+  return calledAtGate(services, destination, method, () => args);
+}
+
+function calledAtGate<M extends MethodOf<DestinationGate>>(
+  services: GateServices,
+  destination: string,
+  method: M,
+  argsNow: () => ArgsOf<DestinationGate, M>,
+): Promise<AnswerOf<DestinationGate, M> | undefined> {
   const failed = { what: "gate_unreachable", destination };
   const called = { objects: services.gates, name: destination, failed };
-  return callObject(services, called, method, args, { once: ONCE.has(method) });
+  return callObject(services, called, method, argsNow, { once: ONCE.has(method) });
 }
 
 /** The names of an object's methods, the arguments of one, and its answer: true where it returns nothing. */
@@ -115,6 +126,7 @@ export type AnswerOf<O, M extends keyof O> = O[M] extends (...args: never[]) => 
 
 /**
  * Calls a method of an object; undefined when it cannot be reached, which is logged.
+ * @param argsNow the arguments, made anew for each call: they may say when it is sent
  * @param once whether it is not called again where the answer alone got lost
  */
 export async function callObject<O extends Rpc.DurableObjectBranded, M extends MethodOf<O>>(
@@ -125,7 +137,7 @@ export async function callObject<O extends Rpc.DurableObjectBranded, M extends M
     failed: Readonly<{ what: string }>;
   }>,
   method: M,
-  args: ArgsOf<O, M>,
+  argsNow: () => ArgsOf<O, M>,
   { once = false, timeoutMs = TIMEOUT_MS }: Readonly<{ once?: boolean; timeoutMs?: number }> = {},
 ): Promise<AnswerOf<O, M> | undefined> {
   type Callable = Record<M, (...args: ArgsOf<O, M>) => Promise<AnswerOf<O, M> | undefined>>;
@@ -140,7 +152,7 @@ export async function callObject<O extends Rpc.DurableObjectBranded, M extends M
     // A new stub for each call, because an error may have broken the one before.
     const answer = await repeatedly(services, repeats, () => {
       const object = objects.get(objects.idFromName(name), locationHint && { locationHint });
-      const answered = (object as unknown as Callable)[method](...args);
+      const answered = (object as unknown as Callable)[method](...argsNow());
       return within(services, timeoutMs, answered, "The object does not answer");
     });
     return answer === undefined ? (true as AnswerOf<O, M>) : answer;

@@ -2,6 +2,7 @@
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import type { Services } from "../services.ts";
 import { type CallServices, callObject } from "./client.ts";
+import type { TenantFunctions } from "./functions-object.ts";
 
 /** The object's own time for a batch, and a call that has begun in it. */
 const TIMEOUT_MS = 4_000;
@@ -20,6 +21,9 @@ export async function runFunction(
     name: call.tenant,
     failed: { what: "functions_unreachable", tenant: call.tenant },
   };
-  const answers = await callObject(services, called, "run", [call], { once: true, timeoutMs: TIMEOUT_MS });
+  const answers = await callObject<TenantFunctions, "run">(services, called, "run", () => [call], {
+    once: true,
+    timeoutMs: TIMEOUT_MS,
+  });
   return answers?.length === Math.max(1, call.events.length) ? answers : none("could not be run");
 }

@@ -17,5 +17,5 @@ export function atGroup<M extends MethodOf<ReceiverGroup>>(
   ...args: ArgsOf<ReceiverGroup, M>
 ): Promise<AnswerOf<ReceiverGroup, M> | undefined> {
   const called = { objects: services.groups, name: group, failed: { what: "group_unreachable", group } };
-  return callObject(services, called, method, args, { once: true, timeoutMs: TIMEOUT_MS });
+  return callObject(services, called, method, () => args, { once: true, timeoutMs: TIMEOUT_MS });
 }

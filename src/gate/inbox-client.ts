@@ -42,5 +42,5 @@ export function atInbox<M extends MethodOf<DestinationGate>>(
   ...args: ArgsOf<DestinationGate, M>
 ): Promise<AnswerOf<DestinationGate, M> | undefined> {
   const failed = { what: "inbox_unreachable", destination };
-  return callObject(services, { objects: services.gates, name: destination, failed }, method, args);
+  return callObject(services, { objects: services.gates, name: destination, failed }, method, () => args);
 }

@@ -323,10 +323,10 @@ export class Inbox {
   ): number {
     this.#keepFetch(consumer, now);
     const page = (this.#consumer(consumer)?.last_page ?? 0) + 1;
-    const [start, end] = [added.start, added.end].map((position) => JSON.stringify(position));
-    const events = added.events && JSON.stringify(added.events);
-    const columns = [consumer, page, start ?? "", end ?? "", events, added.count, added.until];
-    this.#rows("INSERT INTO pages VALUES (?, ?, ?, ?, ?, '[]', ?, ?, 0)", ...columns);
+    const { start, end, events, count, until } = added;
+    const place = [JSON.stringify(start), JSON.stringify(end), events && JSON.stringify(events)];
+    const put = "INSERT INTO pages VALUES (?, ?, ?, ?, ?, '[]', ?, ?, 0)";
+    this.#rows(put, consumer, page, ...place, count, until);
     this.#rows("UPDATE consumers SET last_page = ? WHERE name = ?", page, consumer);
     return page;
   }
