@@ -112,17 +112,29 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   return Promise.race([work, ended.promise]).finally(() => signal.removeEventListener("abort", end));
 }
 
-/** The results of the work for each item, in their order, with so many under way at once. */
+/**
+ * The results of the work for each item, in their order, with so many under way at once. After a failure nothing is begun any
+ * more, and it is thrown when what is under way has ended.
+ */
 export async function mapAtOnce<T, U>(
   items: readonly T[],
   most: number,
   work: (item: T) => Promise<U>,
 ): Promise<U[]> {
   const results: U[] = [];
+  const failures: unknown[] = [];
   const open = items.entries();
   const lane = async () => {
-    for (const [i, item] of open) results[i] = await work(item);
+    for (const [i, item] of open) {
+      if (failures.length > 0) return;
+      try {
+        results[i] = await work(item);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
   };
   await Promise.all(Array.from({ length: Math.min(most, items.length) }, lane));
+  if (failures.length > 0) throw failures[0];
   return results;
 }

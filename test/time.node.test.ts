@@ -1,6 +1,6 @@
 /** Waiting for an answer: no longer than is said, and without leaving a timer. */
 import { afterEach, expect, test, vi } from "vitest";
-import { type Cancellation, sleepByTimer, within } from "../src/time.ts";
+import { type Cancellation, mapAtOnce, sleepByTimer, within } from "../src/time.ts";
 
 /** A sleep that the test ends, and that says whether its signal has ended it. */
 function oneSleep() {
@@ -63,4 +63,23 @@ test("an answer in time leaves no timer", async () => {
   vi.useFakeTimers();
   expect(await within({ sleep: sleepByTimer }, 1_000, Promise.resolve("yes"))).toBe("yes");
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test("work for many begins nothing after a failure, and ends with what is under way", async () => {
+  const begun: number[] = [];
+  const slow = Promise.withResolvers<number>();
+  let isOver = false;
+  const all = mapAtOnce([0, 1, 2, 3], 2, async (item) => {
+    begun.push(item);
+    if (item === 0) return slow.promise;
+    throw new Error(`no ${item}`);
+  }).finally(() => {
+    isOver = true;
+  });
+  const failed = expect(all).rejects.toThrow("no 1");
+  await new Promise((resolve) => setTimeout(resolve));
+  expect(isOver).toBe(false);
+  slow.resolve(0);
+  await failed;
+  expect(begun).toEqual([0, 1]);
 });

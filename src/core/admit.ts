@@ -50,7 +50,7 @@ export type AdmitRequest = Readonly<{
   /** For how long the caller will start attempts, once it is ready for the first. */
   startWithinMs: number;
   /** The destination is in a group; with what that has answered to the gate's needs, once the caller knows. */
-  group?: Readonly<{ answered?: Answered }>;
+  group?: Readonly<{ answered?: Answered | undefined }> | undefined;
 }>;
 
 /** Plain values, as the request. Each delivery of the request is in one of the first three, or beyond `most`. */
@@ -120,13 +120,12 @@ export function refusalAt(
   settings: GateSettings,
   now: number,
 ): Refusal | undefined {
-  const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0 };
   // Whether it would get a block cannot be known here.
-  const answered = state.membership?.refusal
-    ? ({ answer: { at: now, kind: "refused", refusal: state.membership.refusal }, askedAt: now } as const)
-    : undefined;
-  const group = state.membership && { ...(answered && { answered }) };
-  const { refused } = admit(state, { ...request, ...(group && { group }) }, settings, now).result;
+  const refusal = state.membership?.refusal;
+  const answer = refusal ? ({ at: now, kind: "refused", refusal } as const) : undefined;
+  const group = state.membership ? { answered: answer && { answer, askedAt: now } } : undefined;
+  const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0, group };
+  const { refused } = admit(state, request, settings, now).result;
   return refused ? { reason: refused.reason, until: refused.until } : undefined;
 }
 

@@ -176,9 +176,11 @@ const NAMED = 5;
 
 type Part = (destination: WatchedDestination) => number;
 
+type Rates = ReturnType<typeof ratesOf>;
+
 type Figure = Readonly<{
-  /** Null where there is not enough to judge it by. */
-  value: (watched: WatchedSums) => number | null;
+  /** Null where there is not enough to judge it by. @param rates of the hour */
+  value: (watched: WatchedSums, rates: Rates) => number | null;
   limit: number | ((watched: WatchedSums) => number);
   isLeast?: true;
   window: "1h" | "now";
@@ -189,26 +191,26 @@ type Figure = Readonly<{
 /** The figures that are judged over all destinations and the last hour. */
 const figures: Readonly<Record<Exclude<Threshold, "backlog_growth">, Figure>> = {
   retry_rate: {
-    value: ({ hour }) => ((hour.attempts[0] ?? 0) >= ENOUGH ? ratesOf(hour).retryRate : null),
+    value: ({ hour }, rates) => ((hour.attempts[0] ?? 0) >= ENOUGH ? rates.retryRate : null),
     limit: 0.1,
     window: "1h",
     part: ({ hour }) => hour.firstsAgain,
   },
   dead_letter_rate: {
-    value: ({ hour }) => (hour.delivered + hour.dead >= ENOUGH ? ratesOf(hour).deadRate : null),
+    value: ({ hour }, rates) => (hour.delivered + hour.dead >= ENOUGH ? rates.deadRate : null),
     limit: 0.01,
     window: "1h",
     part: ({ hour }) => hour.dead,
   },
   mean_attempts_to_success: {
-    value: ({ hour }) => (hour.delivered >= ENOUGH ? ratesOf(hour).meanAttemptsToSuccess : null),
+    value: ({ hour }, rates) => (hour.delivered >= ENOUGH ? rates.meanAttemptsToSuccess : null),
     limit: 2,
     window: "1h",
     part: ({ hour }) => hour.attemptsToSuccess - hour.delivered,
   },
   second_attempt_success_rate: {
-    value: ({ hour }) =>
-      (hour.attempts[1] ?? 0) >= ENOUGH_SECONDS ? ratesOf(hour).secondAttemptSuccess : null,
+    value: ({ hour }, rates) =>
+      (hour.attempts[1] ?? 0) >= ENOUGH_SECONDS ? rates.secondAttemptSuccess : null,
     limit: 0.6,
     isLeast: true,
     window: "1h",
@@ -232,8 +234,9 @@ const figures: Readonly<Record<Exclude<Threshold, "backlog_growth">, Figure>> = 
 /** The thresholds that are crossed, in the order in which they are listed. */
 export function crossings(watched: WatchedSums): Crossing[] {
   const { destinations, coverage } = watched;
+  const rates = ratesOf(watched.hour);
   const crossed = Object.entries(figures).flatMap(([threshold, { value, limit, isLeast, window, part }]) => {
-    const [found, bound] = [value(watched), typeof limit === "number" ? limit : limit(watched)];
+    const [found, bound] = [value(watched, rates), typeof limit === "number" ? limit : limit(watched)];
     if (found === null || (isLeast ? found >= bound : found <= bound)) return [];
     const named = { destinations: most(destinations, part), ...(window === "1h" && { coverage }) };
     return [{ threshold: threshold as Threshold, value: rounded(found), limit: bound, window, ...named }];

@@ -79,17 +79,17 @@ export function missing(what: string, id: string): Refused<"not_found"> {
 }
 
 /** The error of one field, in a list. The three texts make a sentence. */
-export function errorAt(field: string, fault: string, expected: string): FieldError[] {
-  return [{ field, fault, expected }];
+export function errorAt(...error: Parameters<typeof atField>): FieldError[] {
+  return [atField(...error)];
 }
 
 /** The error where the condition holds, else none. */
-export function errorIf(isWrong: boolean, ...error: Parameters<typeof errorAt>): FieldError[] {
+export function errorIf(isWrong: boolean, ...error: Parameters<typeof atField>): FieldError[] {
   return isWrong ? errorAt(...error) : [];
 }
 
 /** One field is at fault. */
-export function invalidField(...error: Parameters<typeof errorAt>): Refused<"invalid"> {
+export function invalidField(...error: Parameters<typeof atField>): Refused<"invalid"> {
   return invalidFields(errorAt(...error));
 }
 

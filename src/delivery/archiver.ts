@@ -161,10 +161,8 @@ class Archiver {
     try {
       await this.#connections.run(HOLDER, async () => {
         if (this.#services.now() >= until) throw new Error("no connection was free in time");
-        const { status = 0, headers = {}, reading } = answer ?? {};
-        const isCut = reading?.isCut === true;
-        const response = { status, headers, ...encoded(bytes, isCut, secrets), cut: isCut };
-        await storeExchange(this.#bucket, key, { ...exchange, ...(answer && { response }) });
+        const response = answer && responseOf(answer, bytes, secrets);
+        await storeExchange(this.#bucket, key, { ...exchange, ...(response && { response }) });
       });
     } finally {
       this.#room += ABOUT_BYTES + bytes.byteLength;
@@ -174,6 +172,14 @@ class Archiver {
   #lose(attempts: number, error: string): void {
     this.#lost = { attempts: (this.#lost?.attempts ?? 0) + attempts, error: this.#lost?.error ?? error };
   }
+}
+
+function responseOf(
+  { status, headers, reading: { isCut } }: NonNullable<Kept["answer"]>,
+  bytes: Uint8Array,
+  secrets: readonly string[],
+): ArchivedExchange["response"] {
+  return { status, headers, ...encoded(bytes, isCut, secrets), cut: isCut };
 }
 
 type Reader = NonNullable<NonNullable<Arrived["answer"]>["rest"]>;

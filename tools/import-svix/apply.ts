@@ -1,7 +1,8 @@
 /** Does what a plan says, and notes what became of each part. One part that fails does not keep the others. */
+
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import { mapBounded } from "./bounded.ts";
+import { mapAtOnce } from "../../src/time.ts";
 import type { SideAnswer, SvixApi } from "./client.ts";
 import type { ApplicationPlan, EndpointPlan, EventTypePlan, ImportPlan } from "./plan.ts";
 
@@ -36,11 +37,11 @@ export async function apply(
     progress();
     return outcome;
   };
-  await mapBounded(plan.eventTypes, atOnce, async (type) => settle(type, await applyEventType(type, target)));
-  await mapBounded(plan.applications, atOnce, async (application) => {
+  await mapAtOnce(plan.eventTypes, atOnce, async (type) => settle(type, await applyEventType(type, target)));
+  await mapAtOnce(plan.applications, atOnce, async (application) => {
     const outcome = settle(application, await applyApplication(application, target));
     if (outcome === undefined) return;
-    await mapBounded(application.endpoints, atOnce, async (endpoint) => {
+    await mapAtOnce(application.endpoints, atOnce, async (endpoint) => {
       if (outcome.kind !== "failed")
         settle(endpoint, await applyEndpoint(endpoint, `/api/v1/app/${outcome.id}/endpoint`, target));
       else settle(endpoint, { kind: "failed", reason: "its application could not be written" });

@@ -2,8 +2,9 @@
  * Reads both sides. They speak one API, so they are read by the same functions; of the target only what has a counterpart
  * at the source is read in detail.
  */
+
 import type { z } from "zod";
-import { mapBounded } from "./bounded.ts";
+import { mapAtOnce } from "../../src/time.ts";
 import { type SvixApi, Unavailable } from "./client.ts";
 import { uidOf } from "./fit.ts";
 import { printable } from "./printable.ts";
@@ -63,7 +64,7 @@ export async function readSource(api: SvixApi, atOnce: number, progress: Progres
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
   const failures = [...types.failures, ...listed.failures];
   let read = 0;
-  const applications = await mapBounded(listed.entries, atOnce, async (application) => {
+  const applications = await mapAtOnce(listed.entries, atOnce, async (application) => {
     const found = await readEndpoints(api, application, atOnce, () => true, extras);
     failures.push(...found.failures);
     read += 1;
@@ -89,7 +90,7 @@ export async function readTarget(api: SvixApi, source: Source, atOnce: number, p
     return application === undefined ? [] : [{ wanted, application }];
   });
   let read = 0;
-  const applications = await mapBounded(known, atOnce, async ({ wanted, application }) => {
+  const applications = await mapAtOnce(known, atOnce, async ({ wanted, application }) => {
     const uids = new Set(wanted.endpoints.map(uidOf));
     const isWanted = (one: { id: string; uid: string | null }) => one.uid !== null && uids.has(uidOf(one));
     const found = await readEndpoints(api, application, atOnce, isWanted, []);
@@ -122,7 +123,7 @@ async function readEndpoints(
   const of = ` of application ${uidOf(application)}`;
   const listed = await readList(api, `${path}?order=ascending`, endpointOut, "endpoint", of);
   const failures = [...listed.failures];
-  const read = await mapBounded(listed.entries.filter(isWanted), atOnce, async (endpoint) => {
+  const read = await mapAtOnce(listed.entries.filter(isWanted), atOnce, async (endpoint) => {
     const found = await readDetails(api, `${path}/${endpoint.id}`, alsoRead);
     if ("value" in found) return [{ ...endpoint, ...found.value }];
     failures.push({ what: `endpoint ${uidOf(endpoint)}${of}`, reason: found.fault });

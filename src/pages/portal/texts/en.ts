@@ -5,6 +5,7 @@
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
+import { templateFields } from "../../ui/form-fields.ts";
 import { kitTexts, withNoun } from "../../ui/kit-texts.ts";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
@@ -338,17 +339,7 @@ export const en = {
     },
     formsHint:
       "Each request is signed in all of these forms. To change the form, add the new one, change your server, then remove the old one.",
-    fields: {
-      content: "Text that is signed",
-      signature_header: "Header of the signature",
-      timestamp_header: "Header of the timestamp",
-      id_header: "Header of the event's ID",
-      type_header: "Header of the event's type",
-      prefix: "Before the signature",
-      encoding: "Written in",
-      algorithm: "Hash",
-      key: "Key",
-    },
+    fields: { ...templateFields, content: "Text that is signed" },
     faults: {
       content:
         "Use at most 200 plain characters, with {body} once and no other braces than those of {id}, {timestamp} and {type}.",
