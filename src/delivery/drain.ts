@@ -124,22 +124,23 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
     const [ended, begun] = await Promise.allSettled([endStep(context, step), follow(step)]);
     if (begun.status === "rejected") throw ended.status === "rejected" ? ended.reason : begun.reason;
     const following = begun.value;
-    if (ended.status === "fulfilled") return following.kind === "step" ? following : nothing(ended.value);
+    if (ended.status === "fulfilled") return following ?? nothing(ended.value);
     // Started attempts are recorded, whatever becomes of the other step.
-    if (following.kind === "step") await endStep(context, following);
+    if (following) await endStep(context, following);
     throw ended.reason;
   }
 
-  /** Begins the next step when the current lease is ready for a successor. */
-  async function follow(step: Step): Promise<Begun> {
+  /** Begins the next step when the current lease is ready for a successor, if there is one to begin. */
+  async function follow(step: Step): Promise<Step | undefined> {
     const isNear =
       mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
-    if (!isNear || !hasTime()) return nothing("more");
+    if (!isNear || !hasTime()) return undefined;
     const begun = await begin(step);
-    if (begun.kind === "nothing" || isDecided(begun)) return begun;
+    if (begun.kind === "nothing") return undefined;
+    if (isDecided(begun)) return begun;
     // Others hold all deliveries that were found: the drain reads again after this step.
     step.isFollowed = false;
-    return nothing("more");
+    return undefined;
   }
 
   let begun = nothing("more");
@@ -193,10 +194,9 @@ async function beginStep(
   const range = rangeFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
-  // Perhaps only its own deliveries wait: the drain reads again when they have ended.
-  if (others.length === 0 && former) return nothing("more");
   if (others.length === 0) {
-    await atGate(services, id, "reportEmptyDrain", lookedAt);
+    // Perhaps only its own deliveries wait: the drain reads again when they have ended.
+    if (!former) await atGate(services, id, "reportEmptyDrain", lookedAt);
     return nothing("empty");
   }
   if (!destination || isDestinationOver(destination, lookedAt)) {

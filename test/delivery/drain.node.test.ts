@@ -2,7 +2,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";
+import type { TransformTemplate } from "../../src/core/transform/template.ts";
+import { connections } from "../../src/delivery/connections.ts";
+import { drain } from "../../src/delivery/drain.ts";
+import { Recorder } from "../../src/delivery/recorder.ts";
 import type { Services } from "../../src/services.ts";
+import { findEventType, putEventType } from "../../src/store/event-types.ts";
+import { insertEventVersion } from "../../src/store/event-versions.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 
@@ -142,6 +148,39 @@ describe("a drain", () => {
     expect(admits()).toHaveLength(1);
     expect(nextDrains()).toEqual([message()]);
   });
+});
+
+test.each([
+  [1_000, 2],
+  [1_001, 1],
+])("a drain whose receiver usually takes %d ms uses %d leases", async (tookMs, leases) => {
+  await waiting(2);
+  admitting(async ({ real }) => {
+    const result = await real();
+    const { grant } = result;
+    return grant
+      ? { ...result, grant: { ...grant, destinationState: { ...grant.destinationState, tookMs } } }
+      : result;
+  });
+  await world.drain(message(), ONE_BY_ONE);
+  expect(admits()).toHaveLength(leases);
+});
+
+test.each([
+  ["for one step only", 900, 1, 0, 1],
+  ["for its own next step", 876, 1, 0, 2],
+  ["for its own next step and not for another drain's that comes after it", 876, 1, 1, 1],
+  ["for its own next step and not for another drain's beside it", 876, 2, 0, 1],
+  ["for the next steps of both", 852, 2, 0, 2],
+])("a drain whose invocation has queries left %s makes no more", async (_, queries, drains, toCome, steps) => {
+  await waiting(2);
+  await world.handled("drain", (services) => {
+    const parts = { services, connections: connections(drains, "each"), recorder: new Recorder(services) };
+    const counts = { queries: () => queries, sideBySide: () => drains, toCome: () => toCome };
+    return drain({ ...parts, ...counts }, message(), ONE_BY_ONE.attempts);
+  });
+  expect(admits()).toHaveLength(steps);
+  expect(nextDrains()).toEqual(steps === 1 ? [message()] : []);
 });
 
 describe("a lease", () => {
@@ -347,6 +386,15 @@ describe("from one lease to the next", () => {
     expect(world.asked("settle", shop)[0]).toMatchObject({ continues: true });
   });
 
+  test("it looks again where the gate cannot be reached for the following lease", async () => {
+    await known();
+    await waiting(4);
+    admitting(({ nth, real }) => (nth === 2 ? Promise.reject(new Error("Away, as the test wants it")) : real()));
+    expect(await world.drain(message(), ONE_BY_ONE)).toEqual(["left"]);
+    expect(count("delivered")).toBe(9);
+    expect(world.asked("settle", shop)[0]).toMatchObject({ continues: true });
+  });
+
   test("it takes what is refused to the following lease as its last word", async () => {
     await known();
     await waiting(4);
@@ -367,12 +415,26 @@ describe("from one lease to the next", () => {
 });
 
 describe("a failure", () => {
-  /** D1 refuses to record outcomes of that bundle. */
-  const refuseBundle = (bundle: number) =>
+  /** D1 refuses to record outcomes of those bundles. */
+  const refuseBundles = (...bundles: number[]) =>
     world.sql(
-      `CREATE TRIGGER refuse BEFORE UPDATE ON packs WHEN NEW.bundle_id = ${bundle}
+      `CREATE TRIGGER refuse BEFORE UPDATE ON packs WHEN NEW.bundle_id IN (${bundles.join()})
        BEGIN SELECT RAISE(ABORT, 'as the test wants it'); END`,
     );
+  /** D1 is away when the drain looks for the second time. */
+  const secondLookFails = () => {
+    let looks = 0;
+    return ({ db }: Services) => ({
+      db: interceptedD1(db, async (sql, work) => {
+        if (/FROM destinations/.test(sql) && /deliveries/.test(sql)) looks += 1;
+        if (looks === 2) {
+          looks += 1;
+          throw new Error("D1 is away");
+        }
+        return work();
+      }),
+    });
+  };
 
   test.each([
     [2, ["waiting paused", "delivered"]],
@@ -381,7 +443,7 @@ describe("a failure", () => {
     await known();
     await waiting(1);
     await waiting(1);
-    refuseBundle(bundle);
+    refuseBundles(bundle);
     expect(await world.drain(message(), ONE_BY_ONE)).toEqual([{ retryIn: 10 }]);
     expect(world.logged("drain_failed")).toMatchObject([
       { error: expect.stringContaining("as the test wants it") },
@@ -399,22 +461,24 @@ describe("a failure", () => {
   test("to look further has the message come again, and what is under way is recorded", async () => {
     await known();
     await waiting(3);
-    let looks = 0;
-    const instead = ({ db }: Services) => ({
-      db: interceptedD1(db, async (sql, work) => {
-        if (/FROM destinations/.test(sql) && /deliveries/.test(sql)) looks += 1;
-        if (looks === 2) {
-          looks += 1;
-          throw new Error("D1 is away");
-        }
-        return work();
-      }),
-    });
+    const instead = secondLookFails();
     expect(await world.drain(message(), { ...ONE_BY_ONE, instead })).toEqual([{ retryIn: 10 }]);
     expect(world.logged("drain_failed")).toMatchObject([{ error: "Error: D1 is away" }]);
     expect(world.requests).toHaveLength(6);
     expect(count("delivered")).toBe(6);
     expect(world.asked("settle", shop)).toHaveLength(1);
+  });
+
+  test("to record a lease is what is logged, also where the drain cannot look further either", async () => {
+    await known();
+    await waiting(1);
+    await waiting(1);
+    refuseBundles(2, 3);
+    const instead = secondLookFails();
+    expect(await world.drain(message(), { ...ONE_BY_ONE, instead })).toEqual([{ retryIn: 10 }]);
+    expect(world.logged("drain_failed")).toMatchObject([
+      { error: expect.stringContaining("as the test wants it") },
+    ]);
   });
 
   test("of an attempt gives its retry a message of its own, and the drain goes on", async () => {
@@ -494,6 +558,68 @@ describe("a waiting delivery", () => {
       );
     await world.drain(message());
     expect(admits()[0]?.probe).toBe(FIRST + 2);
+  });
+});
+
+describe("a request that cannot be made", () => {
+  const TYPE = "order.paid";
+  const by = { kind: "admin_key", key: null, session: null } as const;
+  const transform = (template: TransformTemplate) => ({ version: 1, after: -1, at: 0, by, template });
+  const methods = () => world.gateCalls.map(({ method }) => method);
+
+  test("of an event by its destination's transformation leaves the event waiting, and the others are sent", async () => {
+    await waiting(3);
+    const body = '{% if data == 1 %}no json{% else %}{"n": {{ data }} }{% endif %}';
+    world.edit(shop, { transform: transform({ body }) });
+    await world.drain(message());
+    expect(admits().map(({ deliveries }) => deliveries.toSorted())).toEqual([[FIRST, FIRST + 2]]);
+    expect(world.requests.map(({ body }) => body).toSorted()).toEqual(['{"n": 0 }', '{"n": 2 }']);
+    expect(states()).toEqual(["delivered", "waiting transform_failed", "delivered"]);
+  });
+
+  test("of any event by its destination's transformation has the gate learn that nothing is left", async () => {
+    await waiting(2);
+    world.edit(shop, { transform: transform({ body: "no json {{ data }}" }) });
+    const before = world.now();
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(methods()).toEqual(["reportEmptyDrain"]);
+    expect(world.gateCalls[0]?.given[0]).toBe(before);
+    expect(states()).toEqual(Array(2).fill("waiting transform_failed"));
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("of any event in the version that its destination is pinned to has the gate learn that nothing is left", async () => {
+    const plain = { name: TYPE, description: null, schema: null, example: null, retentionDays: null };
+    await world.handled("publish", async ({ db, now }) => {
+      await putEventType(db, { ...plain, validates: false, archived: false }, now());
+      const seen = await findEventType(db, TYPE);
+      if (!seen) throw new Error("There is a type");
+      return insertEventVersion(db, seen, { schema: "true", example: null, conversion: "no json" }, now());
+    });
+    await world.run(1_000);
+    world.edit(shop, { eventVersions: [{ pins: { [TYPE]: 1 }, at: 0, after: -1 }] });
+    await waiting(2);
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(methods()).toEqual(["reportEmptyDrain"]);
+    expect(states()).toEqual(Array(2).fill("waiting transform_failed"));
+  });
+
+  test.each<[string, number, TransformTemplate?]>([
+    ["once, under the lease", 1],
+    ["before it is admitted too, where there is a transformation", 2, { body: "{{ data }}" }],
+  ])("what waits is loaded %s", async (_, times, template) => {
+    await waiting(2);
+    if (template) world.edit(shop, { transform: transform(template) });
+    let loaded = 0;
+    const instead = ({ db }: Services) => ({
+      db: interceptedD1(db, async (sql, work) => {
+        if (/hex\(b\.body\)/.test(sql)) loaded += 1;
+        return work();
+      }),
+    });
+    await world.drain(message(), { instead });
+    expect(count("delivered")).toBe(2);
+    expect(loaded).toBe(times);
   });
 });
 

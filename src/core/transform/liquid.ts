@@ -24,7 +24,6 @@ import {
   IfTag,
   InlineCommentTag,
   Liquid,
-  LiquidError,
   type Template as Node,
   RawTag,
   Tag,
@@ -265,7 +264,7 @@ function parsed(liquid: Liquid, text: string, field: string): Filling {
     named(field, () => {
       const renderLimit = { check: () => budget.step(steps) };
       const limits = { renderLimit, memoryLimit: budget.memoryLimit, liquid };
-      const context = new Context(event, liquid.options, { sync: true }, limits as never);
+      const context = new Context(event, liquid.options, {}, limits as never);
       const emitter = new Written(budget);
       toValueSync(liquid.renderer.renderTemplates(nodes, context, emitter) as never);
       return emitter;
@@ -283,15 +282,13 @@ function named<T>(field: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof TemplateError) throw error;
-    const { originalError: cause = error, token } = error as {
-      originalError?: unknown;
+    const { originalError: cause = error as Error, token } = error as {
+      originalError?: Error;
       token?: { getPosition(): [number, number] };
     };
     if (cause instanceof Cancelled) throw cause;
-    const message = cause instanceof Error ? cause.message : String(cause);
-    const fault = message.replace(/(, file:.*)?, line:\d+, col:\d+$/s, "").slice(0, FAULT_LENGTH);
-    const [line, column] = LiquidError.is(error) && token ? token.getPosition() : [];
+    const fault = cause.message.replace(/(, file:.*)?, line:\d+, col:\d+$/s, "").slice(0, FAULT_LENGTH);
+    const [line, column] = token?.getPosition() ?? [];
     throw new TemplateError({ field, fault, line, column });
   }
 }
@@ -382,7 +379,5 @@ export function fillIn({ fill }: Compiled, event: EventFacts): Readonly<{ made: 
 
 /** Anything else than our own errors is a text that the library cannot process: too deep, or too long. */
 function faultIn(error: unknown): TransformFault {
-  return error instanceof TemplateError
-    ? error.at
-    : { field: "body", fault: String(error).slice(0, FAULT_LENGTH) };
+  return error instanceof TemplateError ? error.at : { field: "body", fault: String(error) };
 }

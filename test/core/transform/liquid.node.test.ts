@@ -260,7 +260,18 @@ describe("no template takes long:", () => {
   });
 
   test("one that nests too deep fails as a fault", () => {
-    expect(compile({ body: `${"[".repeat(7_000)}${"]".repeat(7_000)}` })).toMatchObject({ field: "body" });
+    expect(compile({ body: `${"[".repeat(100_000)}${"]".repeat(100_000)}` })).toEqual({
+      field: "body",
+      fault: "RangeError: Maximum call stack size exceeded",
+    });
+  });
+
+  test("one that has too much side by side fails at no line", () => {
+    const long = `{{ data${".a".repeat(3_200)} }}`;
+    expect(text(`${long}${"{{ id }}".repeat(100)}`)).toEqual({
+      field: "body",
+      fault: "takes more than 10000 steps",
+    });
   });
 });
 
