@@ -355,6 +355,55 @@ describe("a write that fails", () => {
   });
 });
 
+describe("a delivery that ends as dead and holds its line", () => {
+  /** One that has ended, at the head of a line. */
+  function ended(event: number, state: "dead" | "cancelled", holds: boolean): Disposition {
+    const delivery = {
+      ...loadedDelivery({ event: { id: event } }),
+      place: { line: "x", before: null, holds },
+    };
+    return { delivery, row: overRow(delivery, state, "expired", clock.now()) };
+  }
+  /** What is published, and by how many calls. */
+  let held: unknown[];
+  let calls: number;
+  beforeEach(() => {
+    held = [];
+    calls = 0;
+    const notify: Services["notify"] = async (_, news) => void held.push(...(news.held ?? []));
+    const background = () => {
+      calls += 1;
+    };
+    services = { ...services, notify, background };
+  });
+
+  test("is published when it is on record, and nothing else is", async () => {
+    const { delivery } = ending(131);
+    const dispositions = [
+      ended(128, "dead", true),
+      ended(129, "dead", false),
+      ended(130, "cancelled", true),
+      { delivery },
+      ending(132),
+    ];
+    void report(services, dispositions);
+    await calm();
+    expect(held).toEqual([]);
+    await answer(0);
+    expect(held).toMatchObject([{ event: 128, destination: { id: delivery.destination.id } }]);
+  });
+
+  test("is the only one that is published: without it there is no call", async () => {
+    void report(services, [ending(128), ended(129, "dead", true)]);
+    await answer(0);
+    expect(calls).toBe(1);
+    void report(services, [ending(130), ended(131, "cancelled", true)]);
+    await answer(1);
+    expect(stored()).toContain(131);
+    expect([held.length, calls]).toEqual([1, 1]);
+  });
+});
+
 describe("destinations that are gone", () => {
   beforeEach(() => {
     for (const id of ["dst_a", "dst_b", "dst_c"])
