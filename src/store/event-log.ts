@@ -92,9 +92,11 @@ export async function readEventLog(
 
 async function logOf(db: D1Database, position: number, { tenant, type }: LogQuery) {
   const bundle = bundleOf(position);
+  // Behind a bundle that has been read whole any number may have been removed: the look begins with the next that is there.
+  const first = bundleOf(position + 1);
   const [rows, bounds] = await db.batch<Record<string, unknown>>([
-    db.prepare(NEXT).bind(bundle, tenant, type),
-    db.prepare(BOUNDS).bind(bundle),
+    db.prepare(NEXT).bind(first, tenant, type),
+    db.prepare(BOUNDS).bind(first),
   ]);
   const taken = (rows?.results ?? []) as ListedRow[];
   const { oldest, looked, newest } = (bounds?.results[0] ?? {}) as Partial<
