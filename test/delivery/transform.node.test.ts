@@ -1,0 +1,236 @@
+/** What is made of deliveries before their gates are asked: in which version, at which cost, and what is said of those that fail. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
+import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../../src/core/transform/code.ts";
+import type { TransformTemplate } from "../../src/core/transform/template.ts";
+import { bodyOfText } from "../../src/delivery/http.ts";
+import { transformed, withPayloads } from "../../src/delivery/transform.ts";
+import { eventId } from "../../src/ids.ts";
+import type { LogLine } from "../../src/log.ts";
+import { newMemory } from "../../src/memory.ts";
+import type { Services } from "../../src/services.ts";
+import type { LoadedDelivery } from "../../src/store/deliveries.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
+import { START, standingClock } from "../support/clock.ts";
+import { testConfig } from "../support/config.ts";
+import { DESTINATION, loadedDelivery } from "../support/loaded-delivery.ts";
+import { insertRows } from "../support/stored-deliveries.ts";
+
+const by = { kind: "admin_key", key: null, session: null } as const;
+const OTHER = "dst_00000000000000000002";
+
+let db: D1Database;
+let queries: string[];
+let log: LogLine[];
+/** What the gate was told of deliveries that failed: the version and how many. */
+let counted: unknown[][];
+let functionCalls: FunctionCall[];
+let outcome: (event: string) => FunctionOutcome;
+let services: Services;
+
+beforeEach(() => {
+  const clock = standingClock();
+  [queries, log, counted, functionCalls] = [[], [], [], []];
+  db = memoryD1().bindingFor(async (sql, work) => {
+    queries.push(sql);
+    return work();
+  });
+  const gate = {
+    countTransformFaults: async (...given: unknown[]) => {
+      counted.push(given);
+      return false;
+    },
+  };
+  outcome = () => ({ kind: "made", made: { body: "made" } });
+  const functions = {
+    run: async (call: FunctionCall) => {
+      functionCalls.push(call);
+      return call.events.map((event) => outcome(event));
+    },
+  };
+  const objects = (object: object) => ({ idFromName: (name: string) => name, get: () => object });
+  services = {
+    ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5, db, memory: newMemory() },
+    log: (line: LogLine) => log.push(line),
+    background: () => {},
+    gates: objects(gate),
+    functions: objects(functions),
+  } as unknown as Services;
+});
+
+type Given = Parameters<typeof loadedDelivery>[0];
+const saved = (own: object, version = 1, after = -1) => ({ version, after, at: 0, by, ...own });
+const body = (data: unknown) => bodyOfText(JSON.stringify({ type: "order.paid", timestamp: "2026-11-26", data }));
+
+/** A delivery of an event with the data, whose destination has the template. */
+function delivery(data: unknown, template: TransformTemplate | null, { event, ...others }: Given = {}): LoadedDelivery {
+  const destination = { transform: template && saved({ template }), ...others.destination };
+  return loadedDelivery({ ...others, event: { body: body(data), ...event }, destination });
+}
+
+/** What became of each: the body that is sent, why there is none, or nothing where it is sent as it is. */
+async function made(...deliveries: LoadedDelivery[]) {
+  return (await transformed(services, deliveries)).map(({ transformed: result }) => {
+    if (result?.kind === "request") return new TextDecoder().decode(result.body);
+    return result?.kind === "fault" ? result.fault.fault : result?.kind;
+  });
+}
+
+const text = (template: string): TransformTemplate => ({ body: template, content_type: "text/plain" });
+const FAULTY: TransformTemplate = { body: "no json {{ data }}" };
+
+describe("deliveries", () => {
+  test("are transformed where they are open and have a body, and stay as they are elsewhere", async () => {
+    const template = text("{{ type }} {{ data }} {{ tenant }} {{ id }} {{ timestamp }}");
+    const all = [
+      delivery(5, template),
+      delivery(5, template, { event: { body: undefined } }),
+      delivery(5, template, { event: { body: null } }),
+      delivery(5, template, { row: { state: "delivered", endedAt: START } }),
+      delivery(6, template, { row: { state: "retrying", endedAt: null } }),
+      delivery(5, null),
+    ];
+    const whole = (data: number) => `order.paid ${data} acme ${eventId(128)} 2026-11-26`;
+    expect(await made(...all)).toEqual([whole(5), undefined, undefined, undefined, whole(6), undefined]);
+    const plain = [delivery(5, null), delivery(6, null)];
+    expect(await transformed(services, plain)).toBe(plain);
+    expect(queries).toEqual([]);
+  });
+
+  test("of content that is no envelope have it as their data, and those of bytes that are no text fail", async () => {
+    const template = text("{{ data }} {{ timestamp }}");
+    const contentType = "text/plain";
+    const found = await made(
+      delivery(0, template, { event: { body: bodyOfText("a text"), contentType, acceptedAt: 0 } }),
+      delivery(0, template, { event: { body: new Uint8Array([255, 254]), contentType } }),
+    );
+    expect(found).toEqual(["a text 1970-01-01T00:00:00.000Z", "is content that is no text in UTF-8"]);
+  });
+
+  test("have a payload where they are sent as they are, and a body", async () => {
+    const given = [
+      delivery({ a: 1 }, null, { destination: { body: "data" } }),
+      delivery(5, text("x")),
+      delivery(5, null, { event: { body: undefined } }),
+    ];
+    const found = await withPayloads(services, given);
+    expect(found.map(({ payload }) => payload && new TextDecoder().decode(payload.body))).toEqual([
+      '{"a":1}',
+      undefined,
+      undefined,
+    ]);
+  });
+});
+
+describe("a version that fails", () => {
+  const transform = saved({ template: text("current") }, 3, 5);
+  /** An event of a bundle from before the current version. */
+  const older = (bundle: number) => delivery(1, null, { event: { id: bundle * 128 }, destination: { transform } });
+  const former = (version: number, template: TransformTemplate, after: number) => ({
+    ...{ destination_id: DESTINATION, version },
+    transform: JSON.stringify(saved({ template }, version, after)),
+  });
+  const reads = () => queries.filter((sql) => /transforms/.test(sql)).length;
+
+  test("gives way to the next newer one, and an event from before the first is sent as it is", async () => {
+    await insertRows(db, "transforms", [former(1, FAULTY, 2), former(2, text("second"), 4)]);
+    expect(await made(older(2), older(3), older(5), older(6))).toEqual([undefined, "second", "second", "current"]);
+  });
+
+  test("is read once for a batch, and not again while there is no newer one", async () => {
+    await insertRows(db, "transforms", [former(1, text("first"), -1)]);
+    expect(await made(older(1), older(2))).toEqual(["first", "first"]);
+    expect(await made(older(1))).toEqual(["first"]);
+    expect(reads()).toBe(1);
+    expect(await made(delivery(1, null, { destination: { transform: { ...transform, version: 4 } } }))).toEqual(["first"]);
+    expect(reads()).toBe(2);
+  });
+
+  test.each([
+    [0, 1],
+    [1, 2],
+  ])("is not kept in memory where it is long: %d characters beyond the most", async (beyond, times) => {
+    const long = (length: number) => former(1, text("x".repeat(length)), -1);
+    const shortest = JSON.stringify([JSON.parse(long(0).transform)]).length;
+    await insertRows(db, "transforms", [long(200_000 - shortest + beyond)]);
+    await made(older(1), older(2));
+    await made(older(1));
+    expect(reads()).toBe(times);
+  });
+
+  test("is reported once for all of its deliveries, of each destination", async () => {
+    const other = { id: OTHER };
+    await made(
+      delivery(1, FAULTY, { event: { id: 130 } }),
+      delivery(1, text("sound")),
+      delivery(1, FAULTY, { event: { id: 131 } }),
+      delivery(1, FAULTY, { event: { id: 132 }, row: { state: "waiting", reason: "transform_failed" } }),
+      delivery(1, FAULTY, { event: { id: 133 }, row: { state: "waiting", reason: "paused" } }),
+      delivery(1, FAULTY, { destination: other }),
+    );
+    const line = { what: "transform_failed", version: 1, fault: "body: comes out as text that is no JSON" };
+    expect(log).toEqual([
+      { ...line, destination: DESTINATION, event: eventId(130), deliveries: 3 },
+      { ...line, destination: OTHER, event: eventId(128), deliveries: 1 },
+    ]);
+    expect(counted).toEqual([
+      [1, 3],
+      [1, 1],
+    ]);
+    log.splice(0);
+    await made(delivery(1, FAULTY, { row: { state: "waiting", reason: "transform_failed" } }));
+    expect([log, counted.length]).toEqual([[], 2]);
+  });
+});
+
+describe("a version in code", () => {
+  const coded = (data: unknown, given: Given = {}) =>
+    delivery(data, null, { ...given, destination: { transform: saved({ code: "code" }), ...given.destination } });
+  const stored = async () =>
+    (await db.prepare("SELECT event_id AS event, made, fault FROM transform_results ORDER BY 1").bind().all()).results;
+  const failed = { kind: "fault", fault: { field: "code", fault: "throws" }, stopped: false } as const;
+  beforeEach(() => insertBundles(db, [{ id: 1, events: [{}, {}, {}] }]));
+
+  test("runs once for the events of a destination, and what it has made is stored", async () => {
+    outcome = (event) => ({ kind: "made", made: { body: `of ${(JSON.parse(event) as { data: number }).data}` } });
+    const all = [coded(1), coded(2, { event: { id: 129 } })];
+    expect(await made(...all)).toEqual(["of 1", "of 2"]);
+    expect(functionCalls).toMatchObject([{ tenant: "acme", code: "code", events: [{}, {}].map(() => expect.any(String)) }]);
+    expect(await stored()).toEqual([
+      { event: 128, made: '{"body":"of 1"}', fault: null },
+      { event: 129, made: '{"body":"of 2"}', fault: null },
+    ]);
+    outcome = () => failed;
+    expect(await made(...all)).toEqual(["of 1", "of 2"]);
+    expect(functionCalls).toHaveLength(1);
+  });
+
+  test("that fails is counted the first time, and does not run again for the event", async () => {
+    outcome = () => failed;
+    const row = { state: "waiting", reason: "transform_failed" } as const;
+    expect(await made(coded(1, { row }))).toEqual(["throws"]);
+    expect(counted).toEqual([[1, 1]]);
+    expect(await made(coded(1, { row }))).toEqual(["throws"]);
+    expect([counted.length, functionCalls.length, log.length]).toEqual([1, 1, 1]);
+  });
+
+  test("that was ended from outside runs again", async () => {
+    outcome = () => ({ ...failed, stopped: true });
+    await made(coded(1));
+    outcome = () => ({ kind: "made", made: { body: "late" } });
+    expect(await made(coded(1))).toEqual(["late"]);
+  });
+
+  test("that cannot run is reported, and neither counted nor stored", async () => {
+    outcome = () => functionUnavailable("is away");
+    expect(await made(coded(1))).toEqual(["is away"]);
+    expect(log).toMatchObject([{ what: "transform_failed", deliveries: 1 }]);
+    expect([counted, await stored()]).toEqual([[], []]);
+  });
+
+  test("does not run for content that is no text", async () => {
+    const event = { body: new Uint8Array([255, 254]), contentType: "text/plain" };
+    expect(await made(coded(1, { event }))).toEqual(["is content that is no text in UTF-8"]);
+    expect(functionCalls).toEqual([]);
+  });
+});
