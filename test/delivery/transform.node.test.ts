@@ -24,13 +24,14 @@ let queries: string[];
 let log: LogLine[];
 /** What the gate was told of deliveries that failed: the version and how many. */
 let counted: unknown[][];
+let background: Promise<unknown>[];
 let functionCalls: FunctionCall[];
 let outcome: (event: string) => FunctionOutcome;
 let services: Services;
 
 beforeEach(() => {
   const clock = standingClock();
-  [queries, log, counted, functionCalls] = [[], [], [], []];
+  [queries, log, counted, background, functionCalls] = [[], [], [], [], []];
   db = memoryD1().bindingFor(async (sql, work) => {
     queries.push(sql);
     return work();
@@ -52,7 +53,7 @@ beforeEach(() => {
   services = {
     ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5, db, memory: newMemory() },
     log: (line: LogLine) => log.push(line),
-    background: () => {},
+    background: (work: Promise<unknown>) => background.push(work),
     gates: objects(gate),
     functions: objects(functions),
   } as unknown as Services;
@@ -70,7 +71,9 @@ function delivery(data: unknown, template: TransformTemplate | null, { event, ..
 
 /** What became of each: the body that is sent, why there is none, or nothing where it is sent as it is. */
 async function made(...deliveries: LoadedDelivery[]) {
-  return (await transformed(services, deliveries)).map(({ transformed: result }) => {
+  const found = await transformed(services, deliveries);
+  await Promise.all(background.splice(0));
+  return found.map(({ transformed: result }) => {
     if (result?.kind === "request") return new TextDecoder().decode(result.body);
     return result?.kind === "fault" ? result.fault.fault : result?.kind;
   });
@@ -149,10 +152,12 @@ describe("a version that fails", () => {
   test.each([
     [0, 1],
     [1, 2],
-  ])("is not kept in memory where it is long: %d characters beyond the most", async (beyond, times) => {
-    const long = (length: number) => former(1, text("x".repeat(length)), -1);
-    const shortest = JSON.stringify([JSON.parse(long(0).transform)]).length;
-    await insertRows(db, "transforms", [long(200_000 - shortest + beyond)]);
+  ])("is not kept in memory where all of them are long: %d characters beyond the most", async (beyond, times) => {
+    const versions = (...lengths: number[]) =>
+      lengths.map((length, i) => former(10 + i, text("x".repeat(length)), -1));
+    const full = Array<number>(12).fill(16_000);
+    const shortest = `[${versions(...full, 0).map((one) => one.transform)}]`.length;
+    await insertRows(db, "transforms", versions(...full, 200_000 - shortest + beyond));
     await made(older(1), older(2));
     await made(older(1));
     expect(reads()).toBe(times);
