@@ -120,7 +120,8 @@ describe("a position", () => {
   });
 
   test("at a time is before everything that was accepted then or later", async () => {
-    const [, late = 0] = [await post([{}], 100_000), ...(await post([{}], 900_000))];
+    await post([{}], 100_000);
+    const [late] = await post([{}], 900_000);
     expect((await read(await positionAt(databases, 900_000))).found).toEqual([late]);
     expect((await read(await positionAt(databases, 0))).found).toHaveLength(2);
     expect((await positionAt(databases, 0))[0]).toBe(lastEventOf(0));

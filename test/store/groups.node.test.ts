@@ -13,7 +13,7 @@ beforeEach(() => {
 type Given = Readonly<{ group?: string; url?: string; deleted?: boolean }>;
 
 async function destinations(...given: Given[]): Promise<void> {
-  const { n = 0 } = (await db.prepare("SELECT count(*) AS n FROM destinations").first<{ n: number }>()) ?? {};
+  const n = (await db.prepare("SELECT count(*) AS n FROM destinations").first<number>("n")) ?? 0;
   const rows = given.map(({ group = null, url = "https://a.example/", deleted = false }, i) => ({
     ...{ id: `dst_${n + i}`, tenant: "acme", url, secret: "", created_at: 0, updated_at: 0 },
     ...{ group_name: group, deleted_at: deleted ? 1 : null },

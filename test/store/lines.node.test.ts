@@ -152,8 +152,8 @@ describe("what comes next in the lines of deliveries that end", () => {
   const next = async (...endings: Ending[]) => {
     const [statement, ...others] = nextInLines(db, endings.map(record));
     expect(others).toEqual([]);
-    const { results = [] } = (await statement?.all<{ destinationId: string; eventId: number }>()) ?? {};
-    return results.map(({ destinationId, eventId }) => `${destinationId === A ? "A" : "B"} ${eventId}`).toSorted();
+    const found = await statement?.all<{ destinationId: string; eventId: number }>();
+    return (found?.results ?? []).map(({ destinationId, eventId }) => `${destinationId === A ? "A" : "B"} ${eventId}`).toSorted();
   };
 
   beforeEach(async () => {
