@@ -79,7 +79,9 @@ test.each([
   sending = newSending({ dnsResolver: RESOLVER });
   for (const type of [1, 28]) {
     const Answer = type === 1 ? [{ type, TTL: 60, data }] : [];
-    sending.receiver.script(`${RESOLVER}?name=agents.example&type=${type}`, () => Response.json({ Status: 0, Answer }));
+    sending.receiver.script(`${RESOLVER}?name=agents.example&type=${type}`, () =>
+      Response.json({ Status: 0, Answer }),
+    );
   }
   expect(await asked(repeating())).toBe(fault);
   expect(calls()).toHaveLength(requests);

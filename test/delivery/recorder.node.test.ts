@@ -390,7 +390,7 @@ describe("a delivery that ends as dead and holds its line", () => {
     await calm();
     expect(held).toEqual([]);
     await answer(0);
-    expect(held).toMatchObject([{ event: 128, destination: { id: delivery.destination.id } }]);
+    expect(held).toEqual([{ event: 128, destination: loadedDelivery().destination }]);
   });
 
   test("is the only one that is published: without it there is no call", async () => {

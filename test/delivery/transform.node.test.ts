@@ -1,7 +1,11 @@
 /** What is made of deliveries before their gates are asked: in which version, at which cost, and what is said of those that fail. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
-import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../../src/core/transform/code.ts";
+import {
+  type FunctionCall,
+  type FunctionOutcome,
+  functionUnavailable,
+} from "../../src/core/transform/code.ts";
 import type { TransformTemplate } from "../../src/core/transform/template.ts";
 import { bodyOfText } from "../../src/delivery/http.ts";
 import { transformed, withPayloads } from "../../src/delivery/transform.ts";
@@ -51,7 +55,14 @@ beforeEach(() => {
   };
   const objects = (object: object) => ({ idFromName: (name: string) => name, get: () => object });
   services = {
-    ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5, db, memory: newMemory() },
+    ...{
+      config: testConfig(),
+      now: clock.now,
+      sleep: clock.sleep,
+      random: () => 0.5,
+      db,
+      memory: newMemory(),
+    },
     log: (line: LogLine) => log.push(line),
     background: (work: Promise<unknown>) => background.push(work),
     gates: objects(gate),
@@ -61,10 +72,15 @@ beforeEach(() => {
 
 type Given = Parameters<typeof loadedDelivery>[0];
 const saved = (own: object, version = 1, after = -1) => ({ version, after, at: 0, by, ...own });
-const body = (data: unknown) => bodyOfText(JSON.stringify({ type: "order.paid", timestamp: "2026-11-26", data }));
+const body = (data: unknown) =>
+  bodyOfText(JSON.stringify({ type: "order.paid", timestamp: "2026-11-26", data }));
 
 /** A delivery of an event with the data, whose destination has the template. */
-function delivery(data: unknown, template: TransformTemplate | null, { event, ...others }: Given = {}): LoadedDelivery {
+function delivery(
+  data: unknown,
+  template: TransformTemplate | null,
+  { event, ...others }: Given = {},
+): LoadedDelivery {
   const destination = { transform: template && saved({ template }), ...others.destination };
   return loadedDelivery({ ...others, event: { body: body(data), ...event }, destination });
 }
@@ -128,7 +144,8 @@ describe("deliveries", () => {
 describe("a version that fails", () => {
   const transform = saved({ template: text("current") }, 3, 5);
   /** An event of a bundle from before the current version. */
-  const older = (bundle: number) => delivery(1, null, { event: { id: bundle * 128 }, destination: { transform } });
+  const older = (bundle: number) =>
+    delivery(1, null, { event: { id: bundle * 128 }, destination: { transform } });
   const former = (version: number, template: TransformTemplate, after: number) => ({
     ...{ destination_id: DESTINATION, version },
     transform: JSON.stringify(saved({ template }, version, after)),
@@ -137,7 +154,12 @@ describe("a version that fails", () => {
 
   test("gives way to the next newer one, and an event from before the first is sent as it is", async () => {
     await insertRows(db, "transforms", [former(1, FAULTY, 2), former(2, text("second"), 4)]);
-    expect(await made(older(2), older(3), older(5), older(6))).toEqual([undefined, "second", "second", "current"]);
+    expect(await made(older(2), older(3), older(5), older(6))).toEqual([
+      undefined,
+      "second",
+      "second",
+      "current",
+    ]);
   });
 
   test("is read once for a batch, and not again while there is no newer one", async () => {
@@ -145,7 +167,9 @@ describe("a version that fails", () => {
     expect(await made(older(1), older(2))).toEqual(["first", "first"]);
     expect(await made(older(1))).toEqual(["first"]);
     expect(reads()).toBe(1);
-    expect(await made(delivery(1, null, { destination: { transform: { ...transform, version: 4 } } }))).toEqual(["first"]);
+    expect(
+      await made(delivery(1, null, { destination: { transform: { ...transform, version: 4 } } })),
+    ).toEqual(["first"]);
     expect(reads()).toBe(2);
   });
 
@@ -190,17 +214,26 @@ describe("a version that fails", () => {
 
 describe("a version in code", () => {
   const coded = (data: unknown, given: Given = {}) =>
-    delivery(data, null, { ...given, destination: { transform: saved({ code: "code" }), ...given.destination } });
+    delivery(data, null, {
+      ...given,
+      destination: { transform: saved({ code: "code" }), ...given.destination },
+    });
   const stored = async () =>
-    (await db.prepare("SELECT event_id AS event, made, fault FROM transform_results ORDER BY 1").bind().all()).results;
+    (await db.prepare("SELECT event_id AS event, made, fault FROM transform_results ORDER BY 1").bind().all())
+      .results;
   const failed = { kind: "fault", fault: { field: "code", fault: "throws" }, stopped: false } as const;
   beforeEach(() => insertBundles(db, [{ id: 1, events: [{}, {}, {}] }]));
 
   test("runs once for the events of a destination, and what it has made is stored", async () => {
-    outcome = (event) => ({ kind: "made", made: { body: `of ${(JSON.parse(event) as { data: number }).data}` } });
+    outcome = (event) => ({
+      kind: "made",
+      made: { body: `of ${(JSON.parse(event) as { data: number }).data}` },
+    });
     const all = [coded(1), coded(2, { event: { id: 129 } })];
     expect(await made(...all)).toEqual(["of 1", "of 2"]);
-    expect(functionCalls).toMatchObject([{ tenant: "acme", code: "code", events: [{}, {}].map(() => expect.any(String)) }]);
+    expect(functionCalls).toMatchObject([
+      { tenant: "acme", code: "code", events: [{}, {}].map(() => expect.any(String)) },
+    ]);
     expect(await stored()).toEqual([
       { event: 128, made: '{"body":"of 1"}', fault: null },
       { event: 129, made: '{"body":"of 2"}', fault: null },

@@ -1,7 +1,7 @@
 /** A tenant's events of one type in the order of their acceptance: a position skips nothing and repeats nothing. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
-import { bundleOf, eventAt, lastEventOf } from "../../src/core/bundle.ts";
+import { bundleOf, lastEventOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { endOfLog, positionAt, readEventLog } from "../../src/store/event-log.ts";
 import { type EventRow, insertBundles } from "../support/bundle-rows.ts";
@@ -11,7 +11,10 @@ const NOW = 1_000_000;
 
 let databases: { db: D1Database; further: D1Database[] };
 beforeEach(() => {
-  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [D1Database, D1Database];
+  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [
+    D1Database,
+    D1Database,
+  ];
   databases = { db, further: [far] };
 });
 
@@ -47,7 +50,9 @@ describe("a page of the log", () => {
       ...[{}, {}, {}],
     ]);
     await databases.db
-      .prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[4, 4]'), '$.addressed', json('[5, 5]'))")
+      .prepare(
+        "UPDATE bundles SET header = json_set(header, '$.erased', json('[4, 4]'), '$.addressed', json('[5, 5]'))",
+      )
       .bind()
       .run();
     const page = await read();

@@ -67,7 +67,11 @@ describe("a group's limits", () => {
   });
 
   test("are those of a thousand groups at most, of which each can still be changed", async () => {
-    const rows = Array.from({ length: MOST_GROUPS - 1 }, (_, i) => ({ name: `g${i}`, created_at: 0, updated_at: 0 }));
+    const rows = Array.from({ length: MOST_GROUPS - 1 }, (_, i) => ({
+      name: `g${i}`,
+      created_at: 0,
+      updated_at: 0,
+    }));
     await insertRows(db, "groups", rows);
     expect(await put("last")).toMatchObject({ name: "last" });
     expect(await put("more")).toBeUndefined();

@@ -17,7 +17,12 @@ import {
   skipHeld,
 } from "../../src/store/lines.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
-import { insertDeliveries, insertDestinations, insertPacks, insertRows } from "../support/stored-deliveries.ts";
+import {
+  insertDeliveries,
+  insertDestinations,
+  insertPacks,
+  insertRows,
+} from "../support/stored-deliveries.ts";
 
 const A = "dst_00000000000000000000";
 const B = "dst_00000000000000000001";
@@ -33,7 +38,10 @@ beforeEach(async () => {
       direct.exec(`DELETE FROM ${table}`);
   await insertDestinations(db, [{ id: A }, { id: B }]);
   const events = Array.from({ length: 5 }, () => ({ destinations: [A, B] }));
-  await insertBundles(db, [1, 2, 3].map((id) => ({ id, events })));
+  await insertBundles(
+    db,
+    [1, 2, 3].map((id) => ({ id, events })),
+  );
   await insertBundles(far, [{ id: FAR, events }]);
 });
 
@@ -52,7 +60,13 @@ async function stand(destination: string, line: string, events: readonly number[
       )
       .bind(bundle, path, entry)
       .run();
-    const rows = own.map((event) => ({ destination_id: destination, line, event_id: event, give_up_at: 9, holds }));
+    const rows = own.map((event) => ({
+      destination_id: destination,
+      line,
+      event_id: event,
+      give_up_at: 9,
+      holds,
+    }));
     await insertRows(home, "lines", rows);
   }
 }
@@ -78,11 +92,16 @@ async function standing(): Promise<string[]> {
 describe("the places of a bundle's deliveries", () => {
   const stored = async (destinations: readonly string[]) => {
     const sql = `SELECT ${linePlaces("b", "?1")} AS places FROM bundles b ORDER BY id`;
-    const { results } = await db.prepare(sql).bind(JSON.stringify(destinations)).all<{ places: string | null }>();
+    const { results } = await db
+      .prepare(sql)
+      .bind(JSON.stringify(destinations))
+      .all<{ places: string | null }>();
     return results.map(({ places }) => places);
   };
   const places = async (...destinations: string[]) =>
-    (await stored(destinations)).map((one) => (one === null ? null : (JSON.parse(one) as unknown[]).toSorted()));
+    (await stored(destinations)).map((one) =>
+      one === null ? null : (JSON.parse(one) as unknown[]).toSorted(),
+    );
 
   test("say the line, whoever is right before them there, and whether they hold it", async () => {
     await stand(A, "x", [at(1, 0), at(1, 2), at(2, 0)], 1);
@@ -108,7 +127,10 @@ describe("the places of a bundle's deliveries", () => {
   test("are none where a header has none, or an edit by hand has left something else", async () => {
     await stand(A, "x", [at(1, 0), at(2, 0)]);
     await db.prepare("UPDATE bundles SET header = 'nonsense' WHERE id = 1").bind().run();
-    await db.prepare("UPDATE bundles SET header = json_set(header, '$.lines', json('[[]]')) WHERE id = 2").bind().run();
+    await db
+      .prepare("UPDATE bundles SET header = json_set(header, '$.lines', json('[[]]')) WHERE id = 2")
+      .bind()
+      .run();
     expect(await stored([A])).toEqual([null, null, null]);
   });
 
@@ -125,7 +147,9 @@ describe("the places of a bundle's deliveries", () => {
     expect(placesFrom([null]).size).toBe(0);
   });
 
-  test.each([1, 0])("of a delivery that is sent again are those of its replay, and it holds what it held (%d)", (holds) => {
+  test.each([
+    1, 0,
+  ])("of a delivery that is sent again are those of its replay, and it holds what it held (%d)", (holds) => {
     const own = [3, "x", null, holds] as const;
     const again = [3, "x~", 2, 0] as const;
     const place = { line: "x~", before: 2, holds: holds === 1 };
@@ -133,9 +157,9 @@ describe("the places of a bundle's deliveries", () => {
       [own, again],
       [again, own],
     ])
-      expect([...placesFrom([text(...entries.map((one) => [...one] as [number, string, number | null, number]))])]).toEqual([
-        [`3 ${A}`, place],
-      ]);
+      expect([
+        ...placesFrom([text(...entries.map((one) => [...one] as [number, string, number | null, number]))]),
+      ]).toEqual([[`3 ${A}`, place]]);
   });
 });
 
@@ -153,7 +177,9 @@ describe("what comes next in the lines of deliveries that end", () => {
     const [statement, ...others] = nextInLines(db, endings.map(record));
     expect(others).toEqual([]);
     const found = await statement?.all<{ destinationId: string; eventId: number }>();
-    return (found?.results ?? []).map(({ destinationId, eventId }) => `${destinationId === A ? "A" : "B"} ${eventId}`).toSorted();
+    return (found?.results ?? [])
+      .map(({ destinationId, eventId }) => `${destinationId === A ? "A" : "B"} ${eventId}`)
+      .toSorted();
   };
 
   beforeEach(async () => {
@@ -172,12 +198,28 @@ describe("what comes next in the lines of deliveries that end", () => {
     ["is that of each line", [{ line: "x" }, { line: "y" }], ["A 11", "A 12", "A 13"]],
     ["is that of each destination", [{ line: "y" }, { line: "x", destinationId: B }], ["A 11", "B 10"]],
     ["is nothing without a line", [{}], []],
-    ["is nothing while one of the line is open", [{ line: "x" }, { line: "x", state: "retrying", endedAt: null }], []],
-    ["is nothing while its lease goes on with the line", [{ line: "x" }, { line: "x", isFollowed: true }], []],
+    [
+      "is nothing while one of the line is open",
+      [{ line: "x" }, { line: "x", state: "retrying", endedAt: null }],
+      [],
+    ],
+    [
+      "is nothing while its lease goes on with the line",
+      [{ line: "x" }, { line: "x", isFollowed: true }],
+      [],
+    ],
     ["is nothing behind a dead one that holds its line", [{ line: "x", state: "dead", holds: true }], []],
     ["comes behind a dead one that does not", [{ line: "y", state: "dead" }], ["A 11"]],
-    ["comes behind a cancelled one that would hold it", [{ line: "y", state: "cancelled", holds: true }], ["A 11"]],
-    ["is that of both lines of one that is sent again", [{ line: "x~", holds: true }], ["A 12", "A 13", "A 14"]],
+    [
+      "comes behind a cancelled one that would hold it",
+      [{ line: "y", state: "cancelled", holds: true }],
+      ["A 11"],
+    ],
+    [
+      "is that of both lines of one that is sent again",
+      [{ line: "x~", holds: true }],
+      ["A 12", "A 13", "A 14"],
+    ],
     ["is that of one line where it held none", [{ line: "x~" }], ["A 14"]],
   ])("%s", async (_, endings, found) => {
     expect(await next(...endings)).toEqual(found);
@@ -274,7 +316,10 @@ describe("a dead delivery that holds its line", () => {
       { head: { eventId: at(3, 1), state: "dead" }, isHeld: true, behind: 0 },
     ]);
     expect(upto).toBeUndefined();
-    expect((await blockedLines(db, A, "x")).lines.map(({ head }) => head.eventId)).toEqual([at(1, 2), at(3, 1)]);
+    expect((await blockedLines(db, A, "x")).lines.map(({ head }) => head.eventId)).toEqual([
+      at(1, 2),
+      at(3, 1),
+    ]);
     expect((await blockedLines(db, B, "")).lines).toEqual([
       { head: keyOf(B)(at(1, 1)), isHeld: false, behind: 1 },
     ]);
@@ -287,7 +332,13 @@ describe("of many lines", () => {
     const nameOf = (i: number) => String(i).padStart(3, "0");
     const lines = Array.from({ length: 101 }, (_, i) => nameOf(i));
     const rows = lines.flatMap((line, i) =>
-      [1_000 + i, 2_000 + i].map((event_id) => ({ destination_id: A, line, event_id, give_up_at: 9, holds: 1 })),
+      [1_000 + i, 2_000 + i].map((event_id) => ({
+        destination_id: A,
+        line,
+        event_id,
+        give_up_at: 9,
+        holds: 1,
+      })),
     );
     await insertRows(db, "lines", rows);
     await insertDeliveries(
@@ -309,7 +360,13 @@ describe("of many lines", () => {
 
 test("behind the head of a line a hundred are counted", async () => {
   const rows = (line: string, count: number) =>
-    Array.from({ length: count }, (_, i) => ({ destination_id: A, line, event_id: i, give_up_at: 9, holds: 0 }));
+    Array.from({ length: count }, (_, i) => ({
+      destination_id: A,
+      line,
+      event_id: i,
+      give_up_at: 9,
+      holds: 0,
+    }));
   await insertRows(db, "lines", [...rows("x", 101), ...rows("y", 150), ...rows("z", 100)]);
   expect((await blockedLines(db, A, "")).lines.map(({ behind }) => behind)).toEqual([100, 100, 99]);
 });
@@ -337,7 +394,10 @@ describe("deliveries that a replay has requeued", () => {
     return statements.length;
   };
   const headerOf = async (bundle: number) => {
-    const header = await db.prepare("SELECT header FROM bundles WHERE id = ?1").bind(bundle).first<string>("header");
+    const header = await db
+      .prepare("SELECT header FROM bundles WHERE id = ?1")
+      .bind(bundle)
+      .first<string>("header");
     return JSON.parse(header ?? "") as { version: number; lines?: Record<string, unknown> };
   };
 
@@ -384,11 +444,7 @@ describe("deliveries that a replay has requeued", () => {
 
   test("stand in the one replayed line of their destination", async () => {
     await enter("destination", requeued);
-    expect(await entered()).toEqual([
-      `${A} *~ ${at(1, 2)}`,
-      `${A} *~ ${at(2, 2)}`,
-      `${A} x~ ${at(1, 1)}`,
-    ]);
+    expect(await entered()).toEqual([`${A} *~ ${at(1, 2)}`, `${A} *~ ${at(2, 2)}`, `${A} x~ ${at(1, 1)}`]);
     expect((await headerOf(2)).lines).toEqual({ [A]: [["*~", 0, 0]] });
     expect(await headerOf(3)).not.toHaveProperty("lines");
   });

@@ -9,7 +9,10 @@ const ALL = ["waiting", "dead", "retrying"];
 
 let databases: { db: D1Database; further: D1Database[] };
 beforeEach(async () => {
-  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [D1Database, D1Database];
+  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [
+    D1Database,
+    D1Database,
+  ];
   databases = { db, further: [far] };
   await insertDeliveries(db, [
     { destination: A, event: 1, state: "waiting", reason: "paused" },

@@ -2,7 +2,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { sweepWork } from "../../src/store/sweep.ts";
-import { cancelRetrying, cancelWaitingDeliveries, expireWaiting, retryingPage } from "../../src/store/waiting.ts";
+import {
+  cancelRetrying,
+  cancelWaitingDeliveries,
+  expireWaiting,
+  retryingPage,
+} from "../../src/store/waiting.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import {
   deliveryStates,
@@ -27,7 +32,8 @@ describe("the sweep of a database", () => {
   const bundle = (id: number, acceptedAt: number, deliverAt?: number) =>
     insertBundles(db, [{ id, events: [{}], acceptedAt, deliverAt }]);
   const watermark = (at: number) => insertRows(db, "sweeps", [{ id: 1, watermark: at, heartbeat_at: 0 }]);
-  const cursor = (name: string, at: number, row = 0) => insertRows(db, "cursors", [{ name, at, row_id: row }]);
+  const cursor = (name: string, at: number, row = 0) =>
+    insertRows(db, "cursors", [{ name, at, row_id: row }]);
 
   test("has nothing to do where nothing is stored", async () => {
     expect(await work()).toEqual(NOTHING);

@@ -19,7 +19,10 @@ const FAR = beforeFirstBundleOf(1) + 1;
 
 let databases: { db: D1Database; further: D1Database[] };
 beforeEach(async () => {
-  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [D1Database, D1Database];
+  const [db, far] = [0, 1].map(() => memoryD1().bindingFor(async (_, work) => work())) as [
+    D1Database,
+    D1Database,
+  ];
   databases = { db, further: [far] };
   const events = [{}, {}, {}, {}];
   await insertBundles(db, [{ id: 1, events }]);
@@ -69,7 +72,10 @@ test("a fault gives way to another, and to what is made", async () => {
 });
 
 test("nothing is stored of an event that is erased or gone", async () => {
-  await databases.db.prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[1, 2]'))").bind().run();
+  await databases.db
+    .prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[1, 2]'))")
+    .bind()
+    .run();
   const results = [0, 1, 2, 3].map((index) => made(EVENT + index, "x"));
   const gone = made(eventAt(9, 0), "x");
   expect(await store(...results, gone)).toEqual([]);

@@ -49,7 +49,10 @@ test("those that can be read again are forgotten, and no others", async () => {
 
 test("the present fault of a bundle is that of its stored columns, in whichever database it is", async () => {
   const FAR = beforeFirstBundleOf(1) + 1;
-  await insertBundles(db, [1, 2, 3].map((id) => ({ id, events: [{}] })));
+  await insertBundles(
+    db,
+    [1, 2, 3].map((id) => ({ id, events: [{}] })),
+  );
   await insertBundles(far, [{ id: FAR, events: [{}] }]);
   await db.prepare("UPDATE bundles SET plan = 'nonsense' WHERE id = 2").bind().run();
   await far.prepare("UPDATE bundles SET header = json_set(header, '$.version', 99)").bind().run();
