@@ -150,7 +150,7 @@ describe("a version that fails", () => {
     ...{ destination_id: DESTINATION, version },
     transform: JSON.stringify(saved({ template }, version, after)),
   });
-  const reads = () => queries.filter((sql) => /transforms/.test(sql)).length;
+  const reads = () => queries.filter((sql) => /from "transforms"/.test(sql)).length;
 
   test("gives way to the next newer one, and an event from before the first is sent as it is", async () => {
     await insertRows(db, "transforms", [former(1, FAULTY, 2), former(2, text("second"), 4)]);
