@@ -38,6 +38,8 @@ export type CommandCall = Readonly<{
   needed(name: string): string;
   /** The value of an option that is a number. @throws CommandLineError for another */
   number(name: string): number | undefined;
+  /** The value of an option that is a whole number from 1 on. @throws CommandLineError for another */
+  count(name: string): number | undefined;
   /** The values of an option that may be given several times; undefined without any. */
   list(name: string): readonly string[] | undefined;
   has(flag: string): boolean;
@@ -129,6 +131,11 @@ export function readCall(
       throw new CommandLineError(`${command.name} needs --${name} <${known[name]?.value}>`);
     },
     number,
+    count(name) {
+      const value = number(name);
+      if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return value;
+      throw new CommandLineError(`--${name} is ${text(name)}; expected a whole number from 1 on`);
+    },
     list: (name) => values[name] as string[] | undefined,
     has: (flag) => values[flag] === true,
     fields: <T extends object>() => {

@@ -64,8 +64,8 @@ export function filter(field: string, what: string, value = field): CommandOptio
 }
 
 async function printList<P extends ListPath>(call: CommandCall, path: P, columns: Columns<ListEntry<P>>) {
-  const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.number("limit") ?? DEFAULT_LIMIT);
-  const limit = String(Math.max(1, Math.min(MAX_PAGE, most)));
+  const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.count("limit") ?? DEFAULT_LIMIT);
+  const limit = String(Math.min(MAX_PAGE, most));
   // The API validates the filters: a newer one may know more values than this client.
   const query = { ...call.fields(), limit } as ListQuery<P>;
   const entries: ListEntry<P>[] = [];

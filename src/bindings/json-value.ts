@@ -5,9 +5,8 @@
 
 import type { z } from "zod";
 import { checked, fieldName } from "../core/field-errors.ts";
-import { parseExactly } from "../core/json-value.ts";
+import { MAX_DEPTH, parseExactly, TOO_DEEP } from "../core/json-value.ts";
 import { type FieldError, invalidFields, type Refused } from "../core/result.ts";
-import { MAX_DEPTH } from "../http/json-body.ts";
 
 /**
  * The value as the schema reads it, in the JSON that it becomes, and the bytes of that JSON; or why it is refused.
@@ -24,7 +23,7 @@ export function readValue<T>(
     case "too_large":
       return { kind: "too_large", detail: `The ${what} is larger than ${maxBytes} bytes` };
     case "too_deep":
-      return { kind: "malformed", detail: `The ${what} is nested more than ${MAX_DEPTH} levels deep` };
+      return { kind: "malformed", detail: `The ${what} ${TOO_DEEP}` };
     case "fault":
       return invalidFields([named(json.error, what)]);
     case "text": {

@@ -15,6 +15,36 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** SQLite's own JSON functions stop at 1,000. */
+export const MAX_DEPTH = 500;
+
+/** A fault, to follow what is at fault in a sentence. */
+export const TOO_DEEP = `is nested more than ${MAX_DEPTH} levels deep`;
+
+/** Whether lists and objects in JSON from outside are nested too deep: recursion over such a value could exhaust the stack. */
+export function isTooDeep(text: string): boolean {
+  if (!hasMoreOpenings(text)) return false;
+  let depth = 0;
+  let quoted = false;
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i];
+    if (quoted && char === "\\") i++;
+    else if (char === '"') quoted = !quoted;
+    else if (!quoted && (char === "[" || char === "{") && ++depth > MAX_DEPTH) return true;
+    else if (!quoted && (char === "]" || char === "}")) depth--;
+  }
+  return false;
+}
+
+/** Whether more lists and objects may begin than that. Most texts have fewer, which a native search is quick to find. */
+function hasMoreOpenings(text: string): boolean {
+  let count = 0;
+  for (const opening of ["[", "{"])
+    for (let at = text.indexOf(opening); at >= 0 && count <= MAX_DEPTH; at = text.indexOf(opening, at + 1))
+      count++;
+  return count > MAX_DEPTH;
+}
+
 /** Characters of a value that an answer repeats. */
 export const MAX_SHOWN = 60;
 

@@ -73,6 +73,13 @@ export function refuseWithout(permission: Permission, principal: Principal): For
   return scopes.includes(scope) ? undefined : forbidden(`${callerOf(principal)} lacks the scope ${scope}`);
 }
 
+/** Refused to visitors who may not see what events contain: their tags are part of that, and no receiver gets them. */
+export function refuseTag({ visit }: Principal, tag: string | null | undefined): Forbidden | undefined {
+  if (tag === null || tag === undefined || visit === undefined || allows(visit, "see_payload"))
+    return undefined;
+  return forbidden("The portal does not let this visitor see the tags of events");
+}
+
 function forbidden(detail: string): Forbidden {
   return { kind: "forbidden", detail };
 }

@@ -18,3 +18,9 @@ export type Kept = Readonly<{
   /** For events of these types; never longer. */
   types: Readonly<Record<string, number>>;
 }>;
+
+/** For how long events of the type are kept, in ms. Types may be called as what every object has: `constructor`. */
+export function keptMsOf({ ms, types }: Kept, type: string): number {
+  const own = Object.hasOwn(types, type) ? types[type] : undefined;
+  return own ?? ms;
+}

@@ -23,7 +23,7 @@ export type Caller = Readonly<{ services: Services; principal: Principal }>;
 /** A caller whose permission has been checked. */
 export type Call = Caller &
   Readonly<{
-    /** Adds an entry to the audit trail, which is stored unless the service refuses. */
+    /** Adds an entry to the audit trail, for a change that is made, even where the service refuses or fails after it. */
     changed: (
       action: NewAuditEntry["action"],
       subject: Readonly<{ id: string; tenant: string | null }>,
@@ -52,17 +52,13 @@ export function service<I, T, K extends RefusalKind = never>(
       refuseWithout(permission, principal) ?? (operators ? refuseBound(principal, operators) : undefined);
     if (refused) return refused;
     const entries: NewAuditEntry[] = [];
-    const result = await work(
-      {
-        services,
-        principal,
-        changed: (action, { id, tenant }, changes) =>
-          void entries.push({ action, subject: id, tenant, changes: changes ?? null }),
-      },
-      input,
-    );
-    if (result.kind === "ok" && entries.length > 0) await record(services, principal, entries);
-    return result;
+    const changed: Call["changed"] = (action, { id, tenant }, changes) =>
+      void entries.push({ action, subject: id, tenant, changes: changes ?? null });
+    try {
+      return await work({ services, principal, changed }, input);
+    } finally {
+      if (entries.length > 0) await record(services, principal, entries);
+    }
   };
   return Object.assign(run, { permission });
 }

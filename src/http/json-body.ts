@@ -10,7 +10,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
-import { isJsonObject, parseExactly } from "../core/json-value.ts";
+import { isJsonObject, isTooDeep, parseExactly, TOO_DEEP } from "../core/json-value.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
@@ -105,9 +105,6 @@ export async function readAtMost(request: Request, max: number, take: (chunk: Ui
   return size <= max;
 }
 
-/** SQLite's own JSON functions stop at 1,000. */
-export const MAX_DEPTH = 500;
-
 type Parsed =
   | Readonly<{ kind: "value"; value: unknown }>
   /** Completes a sentence about what was read: "is not valid JSON". */
@@ -120,8 +117,7 @@ type Parsed =
 export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown, isLine = false): Parsed {
   const text = decoded(bytes);
   if (text === undefined) return { kind: "fault", fault: `is not UTF-8 at byte ${firstBad(bytes)}` };
-  if (isDeeperThan(text, MAX_DEPTH))
-    return { kind: "fault", fault: `is nested more than ${MAX_DEPTH} levels deep` };
+  if (isTooDeep(text)) return { kind: "fault", fault: TOO_DEEP };
   try {
     return { kind: "value", value: parse(text) };
   } catch (error) {
@@ -129,29 +125,6 @@ export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown, i
     const place = placeIn(text, offsetOf(text, message), isLine);
     return { kind: "fault", fault: `is not valid JSON at ${place}: ${reasonOf(message)}` };
   }
-}
-
-/** Whether lists and objects are nested more than `max` deep: recursion over such a value could exhaust the stack. */
-function isDeeperThan(text: string, max: number): boolean {
-  if (!hasMoreOpenings(text, max)) return false;
-  let depth = 0;
-  let quoted = false;
-  for (let i = 0; i < text.length; i++) {
-    const char = text[i];
-    if (quoted && char === "\\") i++;
-    else if (char === '"') quoted = !quoted;
-    else if (!quoted && (char === "[" || char === "{") && ++depth > max) return true;
-    else if (!quoted && (char === "]" || char === "}")) depth--;
-  }
-  return false;
-}
-
-/** Whether more lists and objects may begin than that. Most bodies have fewer, which a native search is quick to find. */
-function hasMoreOpenings(text: string, max: number): boolean {
-  let count = 0;
-  for (const opening of ["[", "{"])
-    for (let at = text.indexOf(opening); at >= 0 && count <= max; at = text.indexOf(opening, at + 1)) count++;
-  return count > max;
 }
 
 /** The text; undefined when the bytes are not UTF-8. With `isPart` the last character may be incomplete. */

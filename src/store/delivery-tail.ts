@@ -109,7 +109,7 @@ const NEWEST = "SELECT max(id) AS id FROM bundles";
 /** The newest bundles after both `?1` and `?2`. */
 const ARRIVED = `
   SELECT ${BUNDLE_COLUMNS} FROM bundles WHERE id > max(?1, ?2)
-    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0) AND (?4 IS NULL OR plan -> ('$.' || ?4) IS NOT NULL)
+    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0) AND (?4 IS NULL OR instr(plan, ?4) > 0)
   ORDER BY id DESC LIMIT ${MOST_NEW}`;
 
 type New = Pick<Followed, "planned" | "event">;
@@ -118,7 +118,8 @@ async function arrivedIn(db: D1Database, filter: TailFilter, after: number) {
   const newest = (await db.prepare(NEWEST).first<number>("id")) ?? 0;
   if (newest <= after) return { newest: after, planned: [], isGap: false };
   const { tenant, destinationId } = filter;
-  const named = [tenant === undefined ? null : `"${tenant}"`, destinationId ?? null];
+  // As names in JSON: what is no id of a destination is in no plan, and no path in it either.
+  const named = [tenant, destinationId].map((name) => (name === undefined ? null : `"${name}"`));
   const floor = newest - BUNDLES;
   const rows = await select<BundleRow>(db, ARRIVED, after, floor, ...named);
   return {

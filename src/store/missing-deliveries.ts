@@ -24,7 +24,7 @@ import {
   runsInclude,
   runsOf,
 } from "../core/bundle.ts";
-import type { Kept } from "../core/retention.ts";
+import { type Kept, keptMsOf } from "../core/retention.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";
 import { type Databases, select } from "./databases.ts";
 import { isEventWanted } from "./delivery-filter.ts";
@@ -137,7 +137,7 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, 
     )
       return [];
     const { type, channels, contentType } = details;
-    if (row.dueAt <= createdAt - (kept.types[type] ?? kept.ms)) return [];
+    if (row.dueAt <= createdAt - keptMsOf(kept, type)) return [];
     const isAddressed = runsInclude(header.addressed ?? [], index);
     const event = { id: eventAt(bundle, index), type, channels, contentType, isErased: false };
     return [{ ...event, isAddressed, bundleBytes, runs, bytes }];

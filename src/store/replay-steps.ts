@@ -11,7 +11,7 @@
 
 import { detailsAt, indexOf } from "../core/bundle.ts";
 import type { Ordering } from "../core/order.ts";
-import type { Kept } from "../core/retention.ts";
+import { type Kept, keptMsOf } from "../core/retention.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { givenColumns, modelOf, type RawRow } from "./columns.ts";
 import { type Databases, select } from "./databases.ts";
@@ -300,7 +300,7 @@ function lookedIn(raw: RawRow, replay: ReplayInsert, kept: Kept): Looked[] {
     return (
       about !== undefined &&
       isEventWanted(asked, { ...about, acceptedAt }) &&
-      dueAt > createdAt - (kept.types[about.type] ?? kept.ms) &&
+      dueAt > createdAt - keptMsOf(kept, about.type) &&
       !about.isErased
     );
   };

@@ -260,6 +260,20 @@ describe("events", () => {
     expect(deliveries).toHaveLength(1);
   });
 
+  test.each([
+    ["--tenant", "acme"],
+    ["--tag", "import"],
+    ["--idempotency-key", "order 1"],
+    ["order.paid"],
+  ])("post --lines refuses %s, which is for one event, and posts nothing", async (...args) => {
+    const sent = answers({ "POST /v1/events/batch": { status: 202, body: { events: [] } } });
+    const { code, error } = await breakwater(["events", "post", "--lines", "-", ...args], {
+      input: '{"type":"a","data":1}',
+    });
+    expect([code, error]).toEqual([2, expect.stringContaining(`${args[0]} is for one event`)]);
+    expect(sent).toEqual([]);
+  });
+
   test("what is not JSON is refused before anything is sent", async () => {
     const sent = answers({});
     expect((await breakwater(["events", "post", "a", "--data", "{"])).code).toBe(2);

@@ -91,6 +91,25 @@ test("forwards with the headers and the body of a delivery, and shows what came 
   expect(sent.at(-1)).toMatchObject({ method: "DELETE" });
 });
 
+test.each([
+  ["--concurrency", "0"],
+  ["--concurrency", "0.5"],
+  ["--concurrency", "all"],
+  ["4000"],
+])("with %s %s it takes no events: nothing is committed that was not forwarded", async (...more) => {
+  const { port } = await receiver(() => 204);
+  const sent = answers(inboxOf(3).routes);
+  const child = started(["listen", String(port), ...more]);
+  expect(await once(child, "close")).toEqual([2, null]);
+  expect(sent).toEqual([]);
+});
+
+test.each(["0.5", "99999", "ftp://example.com/"])("listens to no %s", async (target) => {
+  const sent = answers(inboxOf(3).routes);
+  expect(await once(started(["listen", target]), "close")).toEqual([2, null]);
+  expect(sent).toEqual([]);
+});
+
 test("does not forward an event that cannot be converted, says why, and gets it again a minute later", async () => {
   const { got, port } = await receiver(() => 204);
   const { routes } = inboxOf(0);

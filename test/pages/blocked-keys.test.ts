@@ -1,6 +1,7 @@
 /** Pages of ordered destinations show which keys wait for what; on the dashboard a dead delivery can be skipped. */
 import { beforeEach, expect, test } from "vitest";
 import { deliveryId, eventNumber } from "../../src/ids.ts";
+import { agentWith } from "../support/agent.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { testDashboard } from "../support/dashboard.ts";
 import { visitor } from "../support/portal.ts";
@@ -65,8 +66,11 @@ test("a destination of which a dead delivery holds a key needs attention, until 
   expect(html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ")).toContain("Key held its first delivery is dead");
   expect(html).toContain("The backlog is empty.");
   expect(html).not.toContain("New events are sent within seconds");
+  const failing = async () => (await agentWith().use("list_failing_destinations")).value;
+  expect(await failing()).toMatchObject({ failing: 1, destinations: [{ state: "Key held", held: 1 }] });
   await browser.post(`/dashboard/deliveries/${dead}/skip`);
   expect((await browser.get("/dashboard")).html).toContain("No destination needs attention");
+  expect(await failing()).toMatchObject({ failing: 0, destinations: [] });
 });
 
 test.each([

@@ -19,7 +19,7 @@ import {
   writeProfiles,
 } from "../profiles.ts";
 
-const SCOPES = ["events:write", "read", "admin"];
+const SCOPES = ["events:write", "read", "poll", "admin"];
 
 export const accessCommands: readonly Command[] = [
   {

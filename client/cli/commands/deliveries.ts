@@ -187,7 +187,7 @@ async function cancel(call: CommandCall): Promise<number | undefined> {
 /** The server ends a stream after a minute; the next one continues behind the last event. */
 async function tail(call: CommandCall): Promise<void> {
   const query = call.fields();
-  let left = call.number("limit") ?? Number.POSITIVE_INFINITY;
+  let left = call.count("limit") ?? Number.POSITIVE_INFINITY;
   for (let last: string | undefined; ; ) {
     const headers = last === undefined ? {} : { "last-event-id": last };
     const result = await call.api.GET("/v1/deliveries/tail", {

@@ -1,12 +1,31 @@
 import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
-import { type Command, type CommandCall, CommandLineError } from "../command.ts";
+import { type Command, type CommandCall, CommandLineError, type CommandOption } from "../command.ts";
 import { byId, jsonFrom, readText } from "../input.ts";
 import { filter, listCommand, print, printObject, progress, remark, tableOf } from "../output.ts";
 import { deliveryColumns } from "./deliveries.ts";
 
 /** Within the API's 1,000 events and 1 MB of a batch; an event has 256 KB at most. */
 const BATCH = { events: 500, characters: 250_000 };
+
+/** Options about one event. */
+const ofOneEvent: Readonly<Record<string, CommandOption>> = {
+  data: { value: "json", help: "The data" },
+  file: { value: "file", help: "A file with the data; - is standard input, the default" },
+  tenant: { value: "name", field: "tenant", help: "Whose event it is" },
+  "deliver-at": { value: "time", field: "deliver_at", help: "Deliver it not before this time (ISO 8601)" },
+  ttl: {
+    ...{ value: "seconds", field: "ttl", isNumber: true },
+    help: "Give its deliveries up after so many seconds",
+  },
+  tag: { value: "tag", field: "tags", isList: true, help: "A name to list and replay its deliveries by" },
+  channel: { value: "channel", field: "channels", isList: true, help: "A channel of it" },
+  destination: {
+    ...{ value: "id", field: "destination_ids", isList: true },
+    help: "Only this destination gets it",
+  },
+  "idempotency-key": { value: "key", help: "Repeated with the same key, the event is stored once" },
+};
 
 export const eventCommands: readonly Command[] = [
   {
@@ -17,26 +36,8 @@ export const eventCommands: readonly Command[] = [
       "The data is JSON, from --data, from --file or from standard input. With --lines, the file has one event as JSON on each\n" +
       "line, with its `type` and its `data`, and is posted in batches.",
     options: {
-      data: { value: "json", help: "The data" },
-      file: { value: "file", help: "A file with the data; - is standard input, the default" },
+      ...ofOneEvent,
       lines: { value: "file", help: "A file of events, one on each line; - is standard input" },
-      tenant: { value: "name", field: "tenant", help: "Whose event it is" },
-      "deliver-at": {
-        value: "time",
-        field: "deliver_at",
-        help: "Deliver it not before this time (ISO 8601)",
-      },
-      ttl: {
-        ...{ value: "seconds", field: "ttl", isNumber: true },
-        help: "Give its deliveries up after so many seconds",
-      },
-      tag: { value: "tag", field: "tags", isList: true, help: "A name to list and replay its deliveries by" },
-      channel: { value: "channel", field: "channels", isList: true, help: "A channel of it" },
-      destination: {
-        ...{ value: "id", field: "destination_ids", isList: true },
-        help: "Only this destination gets it",
-      },
-      "idempotency-key": { value: "key", help: "Repeated with the same key, the event is stored once" },
     },
     async run(call) {
       const lines = call.text("lines");
@@ -99,8 +100,20 @@ function eventOf(call: CommandCall): NewEvent {
   return { type: call.arg, data, ...call.fields<NewEvent>() };
 }
 
+/**
+ * Refuses what is about one event, so that no event of a file goes to another tenant than was meant.
+ * @throws CommandLineError
+ */
+function refuseOfOne(call: CommandCall): void {
+  const option = Object.keys(ofOneEvent).find((name) => call.text(name) !== undefined);
+  const given = call.arg === "" ? option && `--${option}` : call.arg;
+  if (given !== undefined)
+    throw new CommandLineError(`${given} is for one event: with --lines, each line has all fields of its event`);
+}
+
 /** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
 async function postLines(call: CommandCall, file: string): Promise<void> {
+  refuseOfOne(call);
   const lines = readText(file)
     .split("\n")
     .map((text, at) => ({ text, number: at + 1 }))

@@ -8,7 +8,7 @@ import { filter, print, remark } from "../output.ts";
 
 export const listenCommand: Command = {
   name: "listen",
-  args: "<port or URL>",
+  args: "<port|url>",
   summary: "Forward events to a server on this machine, until you stop it",
   details:
     "Makes a polled destination, and forwards what comes to it with the headers and the signature of a delivery. Ctrl-C\n" +
@@ -38,6 +38,8 @@ const ANSWER_MS = 60_000;
 
 async function listen(call: CommandCall): Promise<void> {
   const target = targetOf(call.arg);
+  // A page without a request is committed as if all of its events had been forwarded.
+  const concurrency = call.count("concurrency") ?? 10;
   const given = call.text("destination");
   const { id, secret } =
     given === undefined ? await destinationFor(call, target) : { id: given, secret: undefined };
@@ -48,7 +50,7 @@ async function listen(call: CommandCall): Promise<void> {
   remark(`Forwarding ${id} to ${target}${secret ? `; its secret is ${secret}` : ""}. Stop with Ctrl-C.`);
   while (!stop.signal.aborted) {
     try {
-      await forwardPage(call, id, target, stop.signal);
+      await forwardPage(call, { id, target, concurrency }, stop.signal);
     } catch (error) {
       if (stop.signal.aborted) break;
       if (error instanceof ProblemError && error.problem.status < 500 && error.problem.status !== 429)
@@ -62,8 +64,8 @@ async function listen(call: CommandCall): Promise<void> {
 
 /** A port of this machine, or a URL. */
 function targetOf(given: string): string {
-  if (/^\d{1,5}$/.test(given)) return `http://127.0.0.1:${given}/`;
-  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const address = /^\d+$/.test(given) ? `http://127.0.0.1:${given}/` : given;
+  const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url.href;
   throw new CommandLineError("listen needs a port or a URL, as in breakwater listen 3000");
 }
@@ -101,7 +103,11 @@ async function replayFor(call: CommandCall, id: string): Promise<void> {
 }
 
 /** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */
-async function forwardPage(call: CommandCall, id: string, target: string, signal: AbortSignal) {
+async function forwardPage(
+  call: CommandCall,
+  { id, target, concurrency }: Readonly<{ id: string; target: string; concurrency: number }>,
+  signal: AbortSignal,
+) {
   const params = { path: { id }, query: PAGE };
   const { data, iterator } = dataOf(await call.api.GET("/v1/destinations/{id}/poll", { params, signal }));
   const waiting = [...data];
@@ -110,7 +116,7 @@ async function forwardPage(call: CommandCall, id: string, target: string, signal
     for (let event = waiting.shift(); event && !signal.aborted; event = waiting.shift())
       if (!(await forward(call, event, target, signal))) unanswered.push(event);
   };
-  await Promise.all(Array.from({ length: call.number("concurrency") ?? 10 }, work));
+  await Promise.all(Array.from({ length: Math.min(concurrency, data.length) }, work));
   if (data.length === 0 || signal.aborted) return;
   const body = {
     consumer: CONSUMER,

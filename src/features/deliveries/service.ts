@@ -1,6 +1,6 @@
 /** Deliveries: listed and shown. */
 import type { z } from "zod";
-import { refuseTenant } from "../../core/principal.ts";
+import { refuseTag, refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
 import { type FieldError, invalidField, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
@@ -159,7 +159,10 @@ async function deliveryPage(
 ): Promise<Result<MergedPage, "forbidden" | "invalid">> {
   const errors = [...rangeErrors(since, until), ...derivedReasonErrors(query.reason)];
   if (errors.length > 0) return invalidFields(errors);
-  const refusal = refuseTenant(principal, destination?.tenant) ?? refuseTenant(principal, query.tenant);
+  const refusal =
+    refuseTenant(principal, destination?.tenant) ??
+    refuseTenant(principal, query.tenant) ??
+    refuseTag(principal, tag);
   if (refusal) return refusal;
   const tenant = destination ? undefined : (principal.tenant ?? query.tenant);
   const destinationId = destination?.id ?? query.destination_id;

@@ -44,13 +44,13 @@ const STEP = 100;
 export const rotateMasterKey = service({ scope: "admin" }, async (call, after: string) => {
   const { services, principal, changed } = call;
   if (principal.tenant !== undefined) return BOUND;
-  if (after === "") changed("master_key.rotated", { id: "MASTER_KEYS", tenant: null });
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
   const replacements = results.filter(({ before: _, isReadable: __, ...sealed }) =>
     Object.values(sealed).some(Boolean),
   );
   await replaceSecrets(services.db, replacements);
+  if (after === "") changed("master_key.rotated", { id: "MASTER_KEYS", tenant: null });
   return ok({
     rotated: replacements.length,
     unreadable: results.filter(({ isReadable }) => !isReadable).map(({ before }) => before.id),

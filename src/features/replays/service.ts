@@ -3,7 +3,7 @@
  * plans missing ones, at a rate that follows how they do (job.ts, pace.ts).
  */
 
-import type { Permission } from "../../core/principal.ts";
+import { type Permission, refuseTag } from "../../core/principal.ts";
 import type { ReplayReason } from "../../core/reasons.ts";
 import {
   conflict,
@@ -47,6 +47,8 @@ const resending = { scope: "admin", action: "resend", role: "repair" } as const;
 
 /** Starts a replay of the destination. A conflict while it has another. */
 export const startReplay = service(resending, async ({ services, principal, changed }, input: NewReplay) => {
+  const refusal = refuseTag(principal, input.tag);
+  if (refusal) return refusal;
   const errors = planErrors(input, services.now());
   if (errors.length > 0) return invalidFields(errors);
   const id = input.destination_id;

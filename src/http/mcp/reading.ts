@@ -14,7 +14,7 @@ import { getDeliveries, getDeliveryInFull, placesOf } from "../../features/deliv
 import { destinationFields } from "../../features/destinations/fields.ts";
 import { getDestinationHealth } from "../../features/destinations/health.ts";
 import { previewDestination } from "../../features/destinations/preview.ts";
-import { destinationDraft, destinationView } from "../../features/destinations/schema.ts";
+import { destinationDraft, destinationViewFor } from "../../features/destinations/schema.ts";
 import { getDestination, getDestinations } from "../../features/destinations/service.ts";
 import { getEvent } from "../../features/events/service.ts";
 import { cursorParam, encodeCursor, pageFrom, strict, tenantName } from "../../features/parameters.ts";
@@ -23,7 +23,7 @@ import { searchQuery } from "../../features/search/schema.ts";
 import { search } from "../../features/search/service.ts";
 import { getFleet, getStats } from "../../features/stats/service.ts";
 import { idPatterns } from "../../ids.ts";
-import { statusText } from "../../pages/ui/status-text.ts";
+import { statusText, withHeld } from "../../pages/ui/status-text.ts";
 import { gateSettingsOf, retryPolicyOf, statusOf } from "../../store/destination.ts";
 import { explanationOf } from "./explain.ts";
 import {
@@ -94,8 +94,8 @@ export const readingTools: readonly Tool[] = [
     name: "list_failing_destinations",
     title: "List failing destinations",
     description:
-      "Destinations that need attention now: paused by failures, behind an open circuit, held, failing or in a retry " +
-      "storm, those with the largest backlog first. Looks at up to a hundred destinations, the active ones.",
+      "Destinations that need attention now: paused by failures, behind an open circuit, held, failing, in a retry storm, " +
+      "or with keys that dead deliveries hold, those with the largest backlog first. Looks at up to a hundred destinations, the active ones.",
     permission: getFleet.permission,
     input: strict({ tenant: tenantField, limit: pageLimitField }),
     run: async (call, { tenant, limit }) => {
@@ -106,7 +106,8 @@ export const readingTools: readonly Tool[] = [
       const failing = seen
         .map(({ row, depth, figures }) => {
           const { maxConcurrency } = gateSettingsOf(row);
-          return { row, depth, text: statusText({ ...row, maxConcurrency, view: figures?.view }, now) };
+          const own = statusText({ ...row, maxConcurrency, view: figures?.view }, now);
+          return { row, depth, text: withHeld(own, depth.held) };
         })
         .filter(({ text: { tone } }) => tone === "bad" || tone === "warn")
         .toSorted((a, b) => b.depth.waiting - a.depth.waiting);
@@ -216,7 +217,8 @@ export const readingTools: readonly Tool[] = [
     input: strict({ destination_id: destinationIdField }),
     run: async (call, { destination_id: id }) => {
       return mapOk(await getDestination(call, id), (row) => {
-        const { url, description, uid, metadata, headers, filter, ...view } = destinationView(row);
+        const shown = destinationViewFor(call.principal, row);
+        const { url, description, uid, metadata, headers, filter, ...view } = shown;
         const { auth, signature_forms, binding, path, ...settings } = view;
         const names = { url, description, uid, metadata, binding, path };
         return {

@@ -12,7 +12,14 @@ import type { Application } from "../../features/applications/sql.ts";
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
 import { exampleIn } from "../../features/event-types/service.ts";
-import { eventPositions, MAX_EVENT_BYTES, newEvent, ofOne, placesIn } from "../../features/events/schema.ts";
+import {
+  type EventInput,
+  eventPositions,
+  MAX_EVENT_BYTES,
+  newEvent,
+  ofOne,
+  placesIn,
+} from "../../features/events/schema.ts";
 import {
   findEvents,
   findOneEvent,
@@ -53,6 +60,7 @@ import {
   pageBefore,
   pageQuery,
   queryOf,
+  refuse,
   refuseFields,
   refuseUnknown,
   unsupported,
@@ -67,8 +75,9 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const query = queryOf(c, z.object({ with_content: flag }));
     const input = await bodyOf(c, messageInput);
     refuseUnsupported(c.get("services"), input);
+    // Before the application that comes along: what is refused creates nothing.
+    const message = messageIn({ ...input, payload: payloadOf(input) });
     const application = await applicationFor(c, input);
-    const message = { ...input, payload: payloadOf(input) };
     return createMessage(c, application, message, callerWithin(c, application), query.with_content);
   });
 
@@ -112,7 +121,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     refuseFields([
       isRefused && fault("which the endpoint does not take", "one of the endpoint's event types"),
     ]);
-    const message = { eventType, payload, channels, destinations: [id] };
+    const message = messageIn({ eventType, payload, channels, destinations: [id] });
     const { services, principal } = callerWithin(c, application);
     // A caller that changes endpoints may send them the catalogue's examples, and no other events.
     const sender = {
@@ -167,7 +176,7 @@ function refuseUnsupported({ config }: Services, input: MessageInput): void {
 function rawTypeOf({ transformationsParams }: MessageInput): string {
   const { headers } = transformationsParams ?? {};
   const given = Object.entries(headers ?? {}).find(([name]) => name.toLowerCase() === "content-type")?.[1];
-  return given === undefined ? "application/json" : String(given);
+  return given === undefined ? "application/json" : typeof given === "string" ? given : "";
 }
 
 /** The payload, or what the SDKs have put beside it to be sent as it is. */
@@ -195,46 +204,52 @@ type NewMessage = Pick<MessageInput, "eventType" | "payload"> &
 /** An idempotency key of the tenant like `EVENT_ID`: the prefix distinguishes them. */
 const REQUEST = "svix-request:";
 
-async function createMessage(
-  c: ApiContext,
-  application: Application,
-  { eventType, payload, eventId, tags, channels, deliverAt, destinations }: NewMessage,
-  sender: Caller,
-  withContent = true,
-): Promise<Response> {
-  const { services } = sender;
+/** A message as an event, which has no tenant yet. */
+type ReadMessage = Readonly<{ event: EventInput; eventId: string | null; payload: unknown }>;
+
+function messageIn(given: NewMessage): ReadMessage {
+  const { eventType, payload, eventId = null, tags, channels, deliverAt, destinations } = given;
   const read = checked(newEvent, {
     type: eventType,
     ...(payload !== undefined && { data: payload }),
-    tenant: application.id,
     ...(deliverAt != null && { deliver_at: deliverAt }),
     ...(Array.isArray(tags) && tags.length === 0 ? {} : tags != null && { tags }),
     ...(channels != null && { channels }),
     ...(destinations && { destination_ids: destinations }),
   });
-  if (!("data" in read)) return invalid(read.map(inMessage));
+  return "data" in read ? { event: read.data, eventId, payload } : refuse(invalid(read.map(inMessage)));
+}
+
+async function createMessage(
+  c: ApiContext,
+  application: Application,
+  { event: given, eventId, payload }: ReadMessage,
+  sender: Caller,
+  withContent = true,
+): Promise<Response> {
+  const { services } = sender;
   const requestKey = idempotencyKeyOf(c);
-  const key = eventId != null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
-  const posted = await postEvents(sender, { events: [read.data], key });
+  const key = eventId !== null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
+  const posted = await postEvents(sender, { events: [{ ...given, tenant: application.id }], key });
   // The SDKs count their own repeats of a request: such a one gets the answer that was lost.
   const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;
   const isTaken = posted.kind === "ok" ? posted.value.isReplayed && !isOwnRepeat : posted.kind === "conflict";
-  if (eventId != null && isTaken)
+  if (eventId !== null && isTaken)
     return problem(409, `There is a message with the eventId ${eventId} already`);
   if (posted.kind !== "ok") return answerOf(withFieldNames(posted, inMessage));
   const { events, acceptedAt: at, isReplayed } = posted.value;
   const number = eventNumber(events[0]?.id ?? "");
   if (number === undefined) throw new Error("An accepted event must have an id");
-  const { type, deliver_at: dueFrom = null, tags: given = [], channels: named = [] } = read.data;
+  const { type, deliver_at: dueFrom = null, tags = [], channels = [] } = given;
   const stored =
     isReplayed || at === undefined
       ? await findEvent(services, number, application.id, overBy(services))
       : undefined;
   const times = stored?.event ?? { acceptedAt: at ?? services.now(), deliverAt: dueFrom };
   const { acceptedAt, deliverAt: dueAt } = times;
-  const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
+  const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags, channels };
   const shown = payload instanceof Content ? (decoded(payload.bytes) ?? null) : payload;
-  return c.json(view(event, eventId ?? null, withContent ? shown : {}), 202);
+  return c.json(view(event, eventId, withContent ? shown : {}), 202);
 }
 
 const typeList = z

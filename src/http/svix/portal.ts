@@ -44,21 +44,23 @@ async function openAccess(c: ApiContext): Promise<Response> {
     featureFlags?.length && unsupported("featureFlags", "none"),
     sessionId != null && unsupported("sessionId", "none: an access is logged out by its token"),
   ]);
-  const { id: tenant } = await applicationFor(c, input);
   const body = {
-    tenant,
     expires_in_s: expiry ?? WEEK_S,
     read_only: readOnly === true,
     access: capabilities == null ? null : accessWith(capabilities),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
-  const options = validated(newPortalLink, body, names);
-  const made = await createPortalLink(callerIn(c), { options, requestUrl: c.req.url });
+  // Before the application that comes along: what is refused creates nothing.
+  const options = validated(accessOptions, body, names);
+  const { id: tenant } = await applicationFor(c, input);
+  const made = await createPortalLink(callerIn(c), { options: { ...options, tenant }, requestUrl: c.req.url });
   const { url } = granted(made, names);
   return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });
 }
 
 const WEEK_S = 7 * 24 * 3600;
+
+const accessOptions = newPortalLink.omit({ tenant: true });
 
 const CAPABILITIES = [
   "ViewBase",

@@ -12,7 +12,7 @@ import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
 import { type Column, LineTable, RowName, sparing } from "./parts.tsx";
-import { heldText, type StatusText, statusText, type Tone } from "./status-text.ts";
+import { type StatusText, statusText, type Tone, withHeld } from "./status-text.ts";
 
 const HEALTH_WINDOW: StatsWindow = "15m";
 
@@ -36,8 +36,7 @@ export function destinationHealthOf(seen: Seen, now: number): Health {
     { status: row.status, statusReason: row.statusReason, maxConcurrency, view: figures?.view },
     now,
   );
-  const isCalm = own.tone !== "bad" && own.tone !== "warn";
-  const status = isCalm && seen.depth.held > 0 ? heldText(seen.depth.held) : own;
+  const status = withHeld(own, seen.depth.held);
   const { sum = emptyCounters(now), series = [] } = figures?.windows[HEALTH_WINDOW] ?? {};
   return { ...seen, status, rates: ratesOf(sum), series };
 }

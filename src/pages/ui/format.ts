@@ -2,6 +2,7 @@
  * Text for people and from people: numbers and times as they are read, the fields of a form as they are typed, and
  * text for a shell. Pure; times in epoch ms.
  */
+import { isTooDeep, TOO_DEEP } from "../../core/json-value.ts";
 import type { FieldError } from "../../core/result.ts";
 
 const SECOND = 1000;
@@ -147,6 +148,7 @@ export function listIn(form: Form, name: string): readonly string[] | null {
 export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fault?: string }> {
   const text = textIn(form, name);
   if (text === undefined) return { value: null };
+  if (isTooDeep(text)) return { value: null, fault: TOO_DEEP };
   try {
     return { value: JSON.parse(text) };
   } catch (error) {

@@ -119,8 +119,13 @@ function disableReasonText(reason: string): string {
   return texts[reason] ?? spelledOut(reason);
 }
 
-/** A destination that sends, and of which keys are held by deliveries that are dead. */
-export function heldText(keys: number): StatusText {
+/** The status, or that keys are held by deliveries that are dead, where nothing else needs attention. */
+export function withHeld(own: StatusText, keys: number): StatusText {
+  const isCalm = own.tone !== "bad" && own.tone !== "warn";
+  return isCalm && keys > 0 ? heldText(keys) : own;
+}
+
+function heldText(keys: number): StatusText {
   const isOne = keys === 1;
   return {
     tone: "warn",

@@ -117,6 +117,18 @@ describe("the tail", () => {
     expect(await shown({ destinationId: other, type: "user.*" })).toEqual(["acme user.new"]);
   });
 
+  test("shows nothing for what is no id of a destination, and goes on, whatever it is in a path of JSON", async () => {
+    const own = await newDestination("acme");
+    await post("acme");
+    for (const destinationId of ["", '"', "[", ".", "a.b", "$", `${own}[0]`, `${own}" `, "__proto__"]) {
+      const meanwhile = async (look: number) => {
+        if (look === 1) await post("acme");
+      };
+      const text = await textOf(streamOf(services(meanwhile), { destinationId }, "none"));
+      expect([destinationId, sentIn(text), text.match(/^id: /gm)?.length]).toEqual([destinationId, [], 22]);
+    }
+  });
+
   test("goes on after the last event that the client got, with what had not ended", async () => {
     const destination = await newDestination("acme");
     const first = await textOf(

@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
+import { createSvixApi } from "../../../src/http/svix/app.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
 import { interceptedD1 } from "../../support/intercept.ts";
@@ -251,6 +252,55 @@ describe("an import", () => {
       const stored = (await rows()).results;
       expect(stored.length).toBe(before + 1);
       expect(stored.filter(({ id }) => ids.some((own) => own === id))).toEqual([]);
+    });
+  });
+
+  describe.each([
+    ["is refused at its end", 409, () => create({ uid: "taken" })],
+    ["fails at its end", 500, () => Promise.reject(new Error("a mistake of ours"))],
+  ])("that %s", (_, status, meanwhile) => {
+    it("is in the audit trail as far as it has changed something", async () => {
+      const id = await create({ max_concurrency: 3 });
+      const document = {
+        version: 1,
+        settings: { retention_days: 7 },
+        destinations: [
+          { id, url: "https://example.com/in", max_concurrency: 4 },
+          { id: "dst_00000000000000000001", url: "https://example.com/in", uid: "taken" },
+        ],
+      };
+      let isFirst = true;
+      const db = interceptedD1(env.DB, async (sql, work) => {
+        if (sql.includes("INSERT INTO destinations") && isFirst) {
+          isFirst = false;
+          await meanwhile();
+        }
+        return work();
+      });
+      const operator = testApi({ services: { db } });
+      expect((await operator.call("POST", "/v1/tenants/acme/import", document)).status).toBe(status);
+      expect(await shown(id)).toMatchObject({ max_concurrency: 4 });
+      const { data } = (await call("GET", "/v1/audit")).json;
+      const entries = data.map(({ action, subject }: Record<string, unknown>) => `${action} ${subject}`);
+      expect(entries).toEqual(
+        expect.arrayContaining([`destination.changed ${id}`, "tenant.imported acme"]),
+      );
+    });
+  });
+
+  it("is refused for a name that is the uid of an application, and changes nothing", async () => {
+    const svix = testApi({ create: createSvixApi });
+    const { id } = (await svix.call("POST", "/api/v1/app", { name: "Acme", uid: "customer" })).json;
+    const settings = { retention_days: 7 };
+    const destinations = [{ id: "dst_00000000000000000001", url: "https://example.com/in" }];
+    for (const query of ["", "?dry_run=true"])
+      for (const document of [{ settings, destinations: [] }, { settings, destinations }]) {
+        const refused = await imported({ version: 1, ...document }, { tenant: "customer", query });
+        expect([refused.status, refused.json.errors[0]]).toMatchObject([409, { field: "tenant", expected: expect.stringContaining(id) }]);
+      }
+    expect((await call("GET", "/v1/tenants/customer")).json).toMatchObject({
+      retention_days: null,
+      updated_at: null,
     });
   });
 

@@ -2,6 +2,8 @@
 import { Validator } from "@cfworker/json-schema";
 import { beforeEach, describe, expect, test } from "vitest";
 import { OUTSIDE } from "../../../src/core/mcp-events.ts";
+import { accessUnder } from "../../../src/core/portal-access.ts";
+import type { Principal } from "../../../src/core/principal.ts";
 import type { Scope } from "../../../src/core/scopes.ts";
 import { scopes } from "../../../src/core/scopes.ts";
 import { changingTools } from "../../../src/http/mcp/changing.ts";
@@ -104,6 +106,30 @@ test("what an agent sends again or cancels is recorded as the agent's", async ()
     ["delivery.cancelled", { kind: "agent", key: "key_1", session: null, person: null }],
     ["delivery.retried", { kind: "agent", key: "key_1", session: null, person: null }],
   ]);
+});
+
+test("an agent of a tenant sees no more of a destination than its tenant's keys do", async () => {
+  const id = own.ids.destinations;
+  await native.call("PATCH", `/v1/destinations/${id}`, { group: "operators-own" });
+  const shown = async (principal: Principal) =>
+    (await agentWith({ principal }).use("get_destination", { destination_id: id })).value;
+  expect(await shown({ scopes, tenant: "acme" })).not.toHaveProperty("group");
+  expect(await shown({ scopes })).toHaveProperty("group", "operators-own");
+});
+
+test("an agent of a visitor who may not see tags learns nothing of them by asking for one", async () => {
+  const [since, until] = [NOW - 3_600_000, NOW].map((at) => new Date(at).toISOString());
+  const principal = { scopes, tenant: "acme", visit: accessUnder({ may_see_payloads: false }) };
+  const { use } = agentWith({ principal });
+  const replay = { destination_id: own.ids.destinations, since, until, include: "delivered", tag: "eu" };
+  for (const [tool, input] of [
+    ["list_deliveries", { tag: "eu" }],
+    ["start_replay", replay],
+  ] as const) {
+    const { isError, value } = await use(tool, input);
+    expect([isError, value.detail]).toEqual([true, expect.stringContaining("see the tags of events")]);
+  }
+  expect((await use("list_deliveries")).isError).toBe(false);
 });
 
 test("an ed25519 key is rotated, and its public half shown", async () => {

@@ -113,6 +113,13 @@ describe("a message", () => {
     expect((await call("POST", "/api/v1/app/another/msg", other)).status).toBe(422);
   });
 
+  it("brings along no application when it is refused itself", async () => {
+    const application = { name: "Fresh", uid: "fresh" };
+    const refused = await call("POST", "/api/v1/app/fresh/msg", { ...message, eventType: "a b", application });
+    expect([refused.status, refused.json.detail[0].loc]).toEqual([422, ["body", "eventType"]]);
+    expect((await call("GET", "/api/v1/app/fresh")).status).toBe(404);
+  });
+
   it("keeps the digits of its numbers", async () => {
     const body = '{"eventType":"order.paid","payload":{"id":12345678901234567890,"sum":1.00}}';
     const { text } = await call("POST", at, body, { "content-type": "application/json" });
@@ -129,6 +136,19 @@ describe("a message", () => {
       deliveries: [{ destination_id: endpoint }],
     });
     expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+  });
+
+  it("is refused with a content-type of its raw payload that is no text, and no failure of ours", async () => {
+    for (const type of ['{"toString":1}', "1e400", "7", "null", '["text/xml"]']) {
+      const params = `{"rawPayload":"<a/>","headers":{"Content-Type":${type}}}`;
+      const body = `{"eventType":"a","payload":{},"transformationsParams":${params}}`;
+      const { status, json } = await call("POST", at, body);
+      expect([type, status, json.detail?.[0]?.loc]).toEqual([
+        type,
+        422,
+        ["body", "transformationsParams", "headers"],
+      ]);
+    }
   });
 
   it("is shown with an empty payload where it is no object, which typed SDKs could not read", async () => {

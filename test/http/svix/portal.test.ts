@@ -71,6 +71,9 @@ describe("an access to the portal", () => {
 
   it("brings along an application that there is not yet", async () => {
     expect((await access({}, "fresh")).status).toBe(404);
+    const refused = await access({ application: { name: "Fresh" }, expiry: 1 }, "fresh");
+    expect([refused.status, refused.json.detail[0].loc]).toEqual([422, ["body", "expiry"]]);
+    expect((await call("GET", "/api/v1/app/fresh")).status).toBe(404);
     expect((await access({ application: { name: "Fresh" } }, "fresh")).status).toBe(200);
     expect((await call("GET", "/api/v1/app/fresh")).json.name).toBe("Fresh");
   });

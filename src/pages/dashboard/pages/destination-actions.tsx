@@ -125,11 +125,13 @@ export function registerForms(app: Hono<DashboardEnv>): void {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
     const now = c.get("services").now();
-    const days = Number(textIn(form, "days") ?? 30);
+    const days = textIn(form, "days") ?? "30";
+    const since = now - Number(days) * DAY_MS;
     const include = textIn(form, "include") ?? "dead";
     const asked = {
       destination_id: id,
-      since: isoTime(now - days * DAY_MS),
+      // What is no number of days would be shown as 1970, and everything would be sent again.
+      since: since >= 0 ? isoTime(since) : days,
       until: isoTime(now),
       include,
       ...(include === "missing" && { matching: textIn(form, "matching") !== "false" }),
