@@ -13,7 +13,7 @@ import { signatureFormsShape, templateShapes, vendorForms } from "../../core/sig
 import { MASK } from "../../delivery/authorization.ts";
 import { targetFieldNames } from "../../delivery/kinds/registry.ts";
 import { type DestinationKind, isDestinationKind } from "../../delivery/kinds/sending.ts";
-import { fieldDescriptions } from "../../features/destinations/fields.ts";
+import { fieldDescriptions, operatorFields } from "../../features/destinations/fields.ts";
 import { authInputs } from "../../features/destinations/inputs.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
@@ -104,8 +104,10 @@ export function newDestinationIn(form: Form): Typed {
 export function changesIn(form: Form, stored: DestinationView, burst: number | null): Typed {
   const { input, errors } = destinationSettingsIn({ ...form, kind: stored.kind });
   const before = destinationSettingsIn(inputFieldsOf(stored, burst)).input;
+  // Who is bound to a tenant has no input for what only operators set: that is no empty one.
+  const isAsked = (name: string) => name in form || !operatorFields.some((own) => own === name);
   const differs = ([name, value]: readonly [string, unknown]) =>
-    JSON.stringify(value) !== JSON.stringify(before[name] ?? null);
+    isAsked(name) && JSON.stringify(value) !== JSON.stringify(before[name] ?? null);
   return { input: Object.fromEntries(Object.entries(input).filter(differs)), errors };
 }
 

@@ -75,6 +75,7 @@ describe("every tool works", () => {
   test.each(tools)("$name", async ({ name, isChanging }) => {
     const fetch = async () => new Response("ok");
     const agent = agentWith({ principal: { key: "key_1", scopes, tenant: "acme" }, services: { fetch } });
+    await native.call("PATCH", `/v1/destinations/${own.ids.destinations}`, { group: "operators-own" });
     if (name === "start_replay") await agent.use("cancel_replay", { replay_id: own.ids.replays });
     if (name === "resume_destination") await agent.use("pause_destination", inputFor(name, own));
     const { isError, value } = await agent.use(name, inputFor(name, own));
@@ -82,7 +83,7 @@ describe("every tool works", () => {
       isError && !value.detail.startsWith("The destination signs with a shared secret"),
       JSON.stringify(value),
     ).toBe(false);
-    expect(JSON.stringify(value)).not.toMatch(/whsec_|whsk_/);
+    expect(JSON.stringify(value)).not.toMatch(/whsec_|whsk_|operators-own/);
     const { data } = (await native.call("GET", "/v1/audit?limit=1")).json;
     const isAgents = data[0].actor.kind === "agent";
     if (!isChanging) expect(isAgents).toBe(false);

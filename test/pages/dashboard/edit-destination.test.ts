@@ -100,6 +100,10 @@ const everything = {
   rate_per_second: 0.5,
   rate_burst: 7,
   timeout_ms: 2000,
+  group: "shared-receiver",
+  ordering: "key",
+  ordering_path: "order.id",
+  on_dead: "hold",
   breaker: { failure_ratio: 0.25, cooldown_s: 10 },
   retry: { preset: "capped", schedule: [5, 120], jitter: { proportional: 0.2 }, on: { retry: [404] } },
 };
@@ -146,6 +150,19 @@ describe("the form of a destination", () => {
     const row = await findDestination(env.DB, id, undefined);
     expect(row && (await ownHeaders(vault, row))).toEqual({ "X-Key": "canary-header", "X-New": "three" });
     expect((await browser.get(`/dashboard/destinations/${id}?done=changed`)).html).toContain("Changes saved");
+  });
+
+  it("neither shows nor changes the operator's fields with the key of a tenant", async () => {
+    const id = await created(everything);
+    const browser = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });
+    const { html } = await browser.get(at(id));
+    expect(html).not.toContain(everything.group);
+    const changed = await browser.post(at(id), { ...(await formOf(html)), description: "Warehouse" });
+    expect([changed.status, changed.headers.get("location")]).toEqual([
+      303,
+      `/dashboard/destinations/${id}?done=changed`,
+    ]);
+    expect(await shown(id)).toMatchObject({ description: "Warehouse", group: everything.group });
   });
 
   it("asks for the client secret again when the token endpoint changes", async () => {

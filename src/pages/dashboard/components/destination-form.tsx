@@ -6,7 +6,7 @@ import type { Child, FC } from "hono/jsx";
 import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
 import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
-import { type FieldInput, fieldDescriptions } from "../../../features/destinations/fields.ts";
+import { type FieldInput, fieldDescriptions, operatorFields } from "../../../features/destinations/fields.ts";
 import { authInputs, authKinds, targetInputs } from "../../../features/destinations/inputs.ts";
 import { type FormState, Input, Inputs } from "../../ui/fields.tsx";
 import { fieldsNamed, type Option, templateFields } from "../../ui/form-fields.ts";
@@ -20,6 +20,8 @@ type FormOptions = Readonly<{
   /** Whether it is being created: kind, tenant and secret are chosen once. */
   isNew: boolean;
   asksTenant: boolean;
+  /** Whether it has the inputs of fields that only operators set and see. */
+  isForOperators: boolean;
   /** Whether it may be one of the operator's, which get messages for chats. */
   mayHaveTemplate: boolean;
   /** Whether the deployment calls http and private addresses too. */
@@ -80,6 +82,7 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
     </Group>
     <Group title="Limits and circuit breaker" form={form}>
       <LimitFields form={form} />
+      {options.isForOperators && <Inputs form={form} names={operatorFields} />}
       <fieldset class="fields">
         <legend>Circuit breaker</legend>
         <BreakerFields form={form} />

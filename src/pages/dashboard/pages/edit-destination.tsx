@@ -82,6 +82,7 @@ async function formOptions(c: DashboardContext, tenant: string | undefined) {
   const { db, config } = c.get("services");
   return {
     allowsHttp: config.allowPrivateDestinations,
+    isForOperators: c.get("visitor").principal.tenant === undefined,
     types: await listTypeNames(db, MOST_SUGGESTED),
     mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
   };
