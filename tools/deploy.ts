@@ -34,30 +34,40 @@ const sharedFlags = {
   profile: text,
 } as const;
 
+/** Settings of npm by the same name: they may be set for all of its commands. */
+const NPMS = new Set(["location", "message", "tag"]);
+
 type Invocation = Readonly<{ deployment: Deployment; isDryRun: boolean; flags: Flags }>;
 
 /**
  * Reads the command line. Arguments that are neither the script's nor every command's are handed to `wrangler deploy` as
  * they are.
- * @throws UsageError for a flag without its value, and for one that cannot work here
+ * @param environment has `CLOUDFLARE_ENV` where `--env` is left out
+ * @throws UsageError for a flag without its value, for one that cannot work here, and for what no flag takes
  */
 export function readDeployment(
   args: readonly string[],
-  environment = process.env.CLOUDFLARE_ENV ?? "",
+  environment: Readonly<Record<string, string | undefined>> = process.env,
 ): Invocation {
   const options: Readonly<Record<string, Flag>> = { ...own, ...sharedFlags };
+  refuseKeptByNpm([...Object.keys(options), ...WRANGLERS], environment);
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true });
   const values: Record<string, string | boolean | undefined> = {};
   const shared: string[] = [];
   const others = new Map<number, string>();
+  let isOfWrangler = false;
   for (const token of tokens) {
     const flag = token.kind === "option" ? options[token.name] : undefined;
     if (token.kind !== "option" || !flag) {
       if (token.kind === "option" && !WRANGLERS.has(token.name.replace(/^no-(?!bundle)/, "")))
         throw new UsageError(`Unknown flag: ${token.rawName}`);
+      if (token.kind === "positional" && !isOfWrangler)
+        throw new UsageError(`Unexpected argument: ${token.value}`);
+      isOfWrangler ||= token.kind === "option";
       others.set(token.index, args[token.index] ?? "");
       continue;
     }
+    isOfWrangler = false;
     const { name, rawName } = token;
     // Wrangler takes `-e=staging` for `-e staging`.
     const value = rawName.startsWith("--") ? token.value : token.value?.replace(/^=/, "");
@@ -78,7 +88,7 @@ export function readDeployment(
   return {
     deployment: {
       config: String(values.config ?? "wrangler.toml"),
-      environment: String(values.env ?? environment),
+      environment: String(values.env ?? environment.CLOUDFLARE_ENV ?? ""),
       shared,
       others: [...others.values()],
       secretsFile: textOf(values["secrets-file"]),
@@ -88,6 +98,17 @@ export function readDeployment(
     isDryRun: values["dry-run"] === true,
     flags: { values, others: [...others.values()] },
   };
+}
+
+/** Without `--` before them npm reads a script's flags as its own: the top level would be deployed instead of `--env`'s. */
+function refuseKeptByNpm(
+  names: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): void {
+  const isKept = (name: string) => environment[`npm_config_${name.replaceAll("-", "_")}`] !== undefined;
+  const kept = names.find((name) => !NPMS.has(name) && isKept(name));
+  if (kept === undefined) return;
+  throw new UsageError(`npm took --${kept} for a flag of its own; expected -- before it: npm run deploy -- --${kept}`);
 }
 
 function textOf(value: string | boolean | undefined): string | undefined {

@@ -60,7 +60,7 @@ beforeEach(() => {
 /** Runs a deployment; the file's name is left out of the commands. */
 async function run(...args: string[]) {
   const lines: string[] = [];
-  const { deployment, isDryRun } = readDeployment(["--config", config, ...args], "");
+  const { deployment, isDryRun } = readDeployment(["--config", config, ...args], {});
   const failure = await (isDryRun ? planDeployment : deploy)(deployment, (line) => lines.push(line)).then(
     () => undefined,
     (error: Error) => error.message,
@@ -643,7 +643,7 @@ test.each([
 });
 
 describe("the command line", () => {
-  const read = (...args: string[]) => readDeployment(args, "");
+  const read = (...args: string[]) => readDeployment(args, {});
 
   test("separates what every command needs from what the Worker's deployment alone does", () => {
     const { deployment, isDryRun } = read(
@@ -662,8 +662,9 @@ describe("the command line", () => {
   });
 
   test("the environment is that of CLOUDFLARE_ENV unless a flag names another", () => {
-    expect(readDeployment([], "production").deployment.environment).toBe("production");
-    expect(readDeployment(["--env", "staging"], "production").deployment.environment).toBe("staging");
+    const environment = { CLOUDFLARE_ENV: "production" };
+    expect(readDeployment([], environment).deployment.environment).toBe("production");
+    expect(readDeployment(["--env", "staging"], environment).deployment.environment).toBe("staging");
   });
 
   test.each([
@@ -671,12 +672,40 @@ describe("the command line", () => {
     [["--dryrun"], "Unknown flag: --dryrun"],
     [["--tag", "a", "--no-minfy"], "Unknown flag: --no-minfy"],
     [["--dry-run=no"], "--dry-run takes no value"],
+    [["staging"], "Unexpected argument: staging"],
+    [["--tag", "a", "--dry-run", "staging"], "Unexpected argument: staging"],
     [["--health-timeout", "soon"], "--health-timeout needs a number of seconds"],
     [["--cwd", "/"], "--cwd does not work here"],
     [["--jurisdiction", "eu"], "--jurisdiction does not work here; set JURISDICTION"],
   ])("%j is a mistake that is named: %s", (args, message) => {
     expect(() => read(...args)).toThrow(message);
   });
+
+  test.each([
+    [{ npm_config_env: "staging" }, "--env"],
+    [{ npm_config_dry_run: "true" }, "--dry-run"],
+    [{ npm_config_bundle: "" }, "--bundle"],
+  ])("what npm keeps of a command line is not left out in silence: %j", (environment, flag) => {
+    expect(() => readDeployment([], environment)).toThrow(`npm run deploy -- ${flag}`);
+  });
+
+  test("npm's own settings are none of the script's flags", () => {
+    const { deployment } = readDeployment([], { npm_config_location: "user", npm_config_tag: "next" });
+    expect(deployment.location).toBeUndefined();
+  });
+
+  test.each([[["--dry-run"]], [["--env", "staging"]], [["--env=staging"]]])(
+    "npm run deploy %j, without -- before the flags, deploys nothing",
+    async (flags) => {
+      const script = join(projectRoot, "tools/deploy.ts");
+      const manifest = { scripts: { deploy: `"${process.execPath}" "${script}"` } };
+      writeFileSync(join(directory, "package.json"), JSON.stringify(manifest));
+      const env = { ...process.env, npm_config_offline: "true" };
+      const run = promisify(execFile)("npm", ["run", "deploy", ...flags], { cwd: directory, env });
+      await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("npm took --") });
+      expect(wrangler.commands()).toEqual([]);
+    },
+  );
 
   const cli = async (...args: string[]) => {
     const script = join(projectRoot, "tools/deploy.ts");
