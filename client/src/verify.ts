@@ -26,7 +26,9 @@ export async function verify(
   request: Request,
   secrets: string | readonly string[],
 ): Promise<VerifiedDelivery> {
-  return verifyParts(await request.text(), request.headers, secrets);
+  // `text()` would leave out a byte order mark, which is signed.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  return verifyParts(decoder.decode(await request.arrayBuffer()), request.headers, secrets);
 }
 
 /** The same for a body and headers from another framework, such as `IncomingMessage.headers` of Node. */

@@ -38,6 +38,11 @@ test("content that is not JSON is verified, and only parsing it fails", () => {
   expect(delivery.json).toThrow(SyntaxError);
 });
 
+test("a byte order mark is part of the body", async () => {
+  const text = "\uFEFF<order/>";
+  expect((await verify(requestOf(text, headersOf(text)), SECRET)).body).toBe(text);
+});
+
 test.each([
   ["another secret", BODY, headersOf(), OTHER, "No matching signature"],
   ["a changed body", BODY.replace("1}", "2}"), headersOf(), SECRET, "No matching signature"],
