@@ -223,6 +223,9 @@ export async function send(
 /** What no answer to another tenant may have in it, whatever it was asked for. */
 export const CANARY = "kanarienvogel";
 
+/** The group of each destination: only the operator sees it. */
+const OPERATORS = "betreiberwort";
+
 export type World = Readonly<{ own: Things; rival: Things }>;
 
 /** The parameters of the subscription that the operator has made for whoever has that word. */
@@ -248,6 +251,7 @@ async function everythingOf(word: string): Promise<Things> {
     uid: `${word}-endpoint`,
     metadata: { of: word },
     headers: { [`x-${word}`]: word },
+    group: OPERATORS,
   });
   await native.call("POST", "/v1/events", {
     type: `order.${word}`,
@@ -411,8 +415,8 @@ export function isRivals({ rival: { tenant, ids } }: World, row: string): boolea
   return [...owners, `tenants\\":[\\"${tenant}`, CANARY].some((mark) => row.includes(mark));
 }
 
-/** What is the rival's in an answer, and does not come from the request: the id of a delivery has those of two other things. */
+/** What is the rival's or the operator's in an answer, and does not come from the request: the id of a delivery has those of two other things. */
 export function seenOf({ rival }: World, { text }: Answer, request: string): string[] {
-  const marks = [rival.tenant, ...Object.values(rival.ids), CANARY];
+  const marks = [rival.tenant, ...Object.values(rival.ids), CANARY, OPERATORS];
   return marks.filter((mark) => text.includes(mark) && !request.includes(mark.replace(/^[a-z]{3}_/, "")));
 }
