@@ -469,6 +469,15 @@ describe("apply", () => {
     expect(error).not.toContain("s3cret");
   });
 
+  test("names that read as numbers stay as they are written", async () => {
+    const settings = "{ settings: { retention_days: 30 } }";
+    const input = `tenants:\n  007: ${settings}\n  1187465291838226432: ${settings}\n  1.10: ${settings}\n`;
+    const names = ["007", "1187465291838226432", "1.10"];
+    answers({ ...api, ...Object.fromEntries(names.map((name) => [`GET /v1/tenants/${name}`, tenant(7)])) });
+    const { out } = await breakwater(["apply", "-f", "-"], { input });
+    expect(out.match(/(?<=~ tenant ).*/g)).toEqual(names);
+  });
+
   test("a field that the API refuses is named with its line", async () => {
     const errors = [{ field: "url", fault: "is no URL", expected: "an https URL" }];
     answers({

@@ -204,6 +204,12 @@ test("only pruning deletes, and never a destination without a uid, another tenan
   expect(await plan(document, { prune: true })).toEqual([]);
 });
 
+test("pruning leaves the subscriptions of agents, which have a uid and expire", async () => {
+  await apply(orders({ url: "https://example.com/" }));
+  await env.DB.prepare("UPDATE destinations SET uid = 'sub_agent', expires_at = 4102444800000").run();
+  expect(await names({ tenants: { acme: { destinations: {} } } }, { prune: true })).toEqual([]);
+});
+
 test("what the API refuses fails with its problem, in the plan or when it is applied", async () => {
   const [step] = await plan(orders({ url: "no address" }));
   await expect(step?.apply()).rejects.toMatchObject({ problem: { status: 422, errors: [{ field: "url" }] } });

@@ -1,5 +1,5 @@
 import { chmodSync, closeSync, openSync, writeSync } from "node:fs";
-import { isMap, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
 import { ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, EXIT } from "../command.ts";
 import {
@@ -60,6 +60,12 @@ function read(file: string): Readonly<{ document: unknown; lineOf: LineOf }> {
     throw new CommandLineError(
       `${file}, line ${lineAt(error.pos[0])}: the file is neither YAML nor JSON: ${error.message}`,
     );
+  visit(parsed, {
+    Pair(_, { key }) {
+      // Of a tenant 007, or of one with nineteen digits, a number would be another tenant.
+      if (isScalar(key) && typeof key.value === "number") key.value = key.source ?? key.value;
+    },
+  });
   return {
     document: parsed.toJS(),
     lineOf(path) {
