@@ -225,6 +225,45 @@ function formsIn({ text }: Readonly<{ text: string }>): PageForm[] {
   });
 }
 
+/** The links of a page with a query, as forms with its parameters. */
+function linksIn({ text }: Readonly<{ text: string }>): PageForm[] {
+  return [...text.matchAll(/\bhref="(\/[^"#?]*)\?([^"#]+)/g)].map(([, action = "", query = ""]) => {
+    const fields = Object.fromEntries(new URLSearchParams(query.replaceAll("&amp;", "&")));
+    return { method: "GET", action, fields };
+  });
+}
+
+/** The forms of all pages of the app that have fields, each once, and what the pages' links have in their addresses. */
+async function formsOf(app: AppName, headers: Record<string, string>): Promise<readonly PageForm[]> {
+  const forms = new Map<string, PageForm>();
+  for (const route of routesOf(app)) {
+    if (route.method !== "GET" || ends(route)) continue;
+    const page = await send(app, "GET", pathWith(route, world.own), headers);
+    for (const form of [...formsIn(page), ...linksIn(page)]) {
+      if (/\/(sign-in|enter|delete|revoke)\b/.test(form.action)) continue;
+      forms.set(`${form.method} ${form.action} ${Object.keys(form.fields)}`, form);
+    }
+  }
+  expect(forms.size).toBeGreaterThanOrEqual(app === "portal" ? 5 : 10);
+  return [...forms.values()];
+}
+
+/** The form with each of its fields in turn as it is typed. @param next what the next field is given, with what that is */
+function typedInto({ method, action, fields }: PageForm, next: () => readonly (readonly [string, string])[]) {
+  const valid = Object.fromEntries(
+    Object.entries(fields).map(([field, value]) => [field, value || (formOf(world.own)[field] ?? "")]),
+  );
+  const [path = "", query = ""] = action.split("?");
+  return Object.keys(fields).flatMap((field) =>
+    next().map(([kind, value]): Sent => {
+      const form = new URLSearchParams({ ...valid, [field]: value });
+      const name = `${field} ${kind}`;
+      if (method === "GET") return { name, path: `${path}?${form}` };
+      return { name, path: `${path}${query && `?${query}`}`, body: form };
+    }),
+  );
+}
+
 /** What is typed into a field in its turn. */
 const typed = ({ own, rival }: World): Readonly<Record<string, string>> => ({
   "another tenant": rival.tenant,
@@ -252,32 +291,15 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
     const isFirst = name !== "a person who owns two tenants";
     let turn = 0;
     const { headers } = await callerNamed(app, name);
-    const forms = new Map<string, PageForm>();
-    for (const route of routesOf(app)) {
-      if (route.method !== "GET" || ends(route)) continue;
-      const page = await send(app, "GET", pathWith(route, world.own), headers);
-      for (const form of formsIn(page)) {
-        if (/\/(sign-in|enter|delete|revoke)\b/.test(form.action)) continue;
-        forms.set(`${form.method} ${form.action} ${Object.keys(form.fields)}`, form);
-      }
-    }
-    expect(forms.size).toBeGreaterThanOrEqual(app === "portal" ? 5 : 10);
+    const forms = await formsOf(app, headers);
     before = await stored();
     const faults: string[] = [];
-    for (const { method, action, fields } of forms.values()) {
-      const valid = Object.fromEntries(
-        Object.entries(fields).map(([field, value]) => [field, value || (formOf(world.own)[field] ?? "")]),
-      );
-      const [path = "", query = ""] = action.split("?");
+    for (const form of forms) {
       const kinds = Object.entries(typed(world));
-      const requests = Object.keys(fields).flatMap((field) =>
-        (isFirst || isNightly ? kinds : inTurn(kinds, turn++, TYPED_BY_OTHERS)).map(([kind, value]) => {
-          const form = new URLSearchParams({ ...valid, [field]: value });
-          const name = `${field} ${kind}`;
-          if (method === "GET") return { name, path: `${path}?${form}` };
-          return { name, path: `${path}${query && `?${query}`}`, body: form };
-        }),
+      const requests = typedInto(form, () =>
+        isFirst || isNightly ? kinds : inTurn(kinds, turn++, TYPED_BY_OTHERS),
       );
+      const { method, action } = form;
       const found = await faultsAfter(requests, {
         app,
         method,
@@ -287,6 +309,37 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
       });
       faults.push(...found.map((one) => `${method} ${action} ${one}`));
     }
+    expect(faults).toEqual([]);
+  });
+});
+
+/** What is typed where something else is asked for. */
+const mistyped = {
+  "no number": "NaN",
+  "a negative number": "-1",
+  "a number beyond all": "1e309",
+  "a time beyond all": "275761-01-01T00:00",
+  "a prototype": "constructor",
+  "a NUL": "a\u0000b",
+  "deep JSON": `${"[".repeat(50_000)}${"]".repeat(50_000)}`,
+};
+
+describe("no form fails on what is typed", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each<[AppName, string]>([
+    ["dashboard", "the operator"],
+    ["portal", "a visitor who may do everything"],
+  ])("in %s, by %s", async (app, name) => {
+    const { headers } = await callerNamed(app, name);
+    const faults: string[] = [];
+    for (const form of await formsOf(app, headers))
+      for (const { name, path, body } of typedInto(form, () => Object.entries(mistyped))) {
+        const { status } = await send(app, form.method, path, headers, body);
+        if (status >= 500) faults.push(`${form.method} ${form.action} ${name}: ${status}`);
+      }
     expect(faults).toEqual([]);
   });
 });
