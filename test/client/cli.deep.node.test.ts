@@ -226,6 +226,21 @@ describe("events", () => {
     expect(sent[1]?.headers["idempotency-key"]).toBe("order 1");
   });
 
+  test("post sends numbers as they are written, whatever their digits", async () => {
+    const accepted = { status: 202, body: { id: EVENT, deliveries: [], events: [] } };
+    const sent = answers({ "POST /v1/events": accepted, "POST /v1/events/batch": accepted });
+    const data = '{"id":1187465291838226432,"price":1.10}';
+    await breakwater(["events", "post", "a", "--data", data]);
+    await breakwater(["events", "post", "a", "--tag", "x"], { input: data });
+    const line = `{"type":"a","data":${data}}`;
+    await breakwater(["events", "post", "--lines", "-"], { input: `${line}\n${line}` });
+    expect(sent.map(({ sentText }) => sentText)).toEqual([
+      line,
+      `{"type":"a","tags":["x"],"data":${data}}`,
+      `{"events":[${line},${line}]}`,
+    ]);
+  });
+
   test("post --lines posts a file in batches, and names the line where it ended", async () => {
     const sent = answers({ "POST /v1/events/batch": { status: 202, body: { events: [] } } });
     const lines = Array.from({ length: 501 }, (_, n) => `{"type":"a","data":${n}}`);

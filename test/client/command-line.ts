@@ -18,6 +18,8 @@ type Sent = Readonly<{
   path: string;
   headers: Readonly<Record<string, unknown>>;
   body: unknown;
+  /** The body as it was sent. */
+  sentText: string;
 }>;
 type Answer = Readonly<{ status?: number; body?: unknown; headers?: Readonly<Record<string, string>> }>;
 
@@ -33,9 +35,10 @@ export async function commandLine() {
   const requests: Sent[] = [];
   let routes: Routes = {};
   const server = localServer(async (request, response) => {
-    const body = await text(request);
+    const sentText = await text(request);
     const { method = "", url = "", headers } = request;
-    const sent = { method, path: url, headers, body: body === "" ? undefined : JSON.parse(body) };
+    const body = sentText === "" ? undefined : JSON.parse(sentText);
+    const sent = { method, path: url, headers, body, sentText };
     requests.push(sent);
     const route = routes[`${method} ${url.split("?")[0]}`] ?? problem(404, "Not found");
     const answer = typeof route === "function" ? route(sent) : route;
