@@ -2,6 +2,7 @@
 
 import { eventFilter } from "../../core/event-filter.ts";
 import { checked } from "../../core/field-errors.ts";
+import { parseExactly } from "../../core/json-value.ts";
 import { cursorIn, cursorText, type EventCursor, occurrenceOf } from "../../core/mcp-events.ts";
 import { notYourTenant, tenantFor } from "../../core/principal.ts";
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
@@ -92,7 +93,7 @@ async function occurrencesOf(
     if (body === undefined) return;
     const text = new TextDecoder().decode(occurrenceOf(body, { id: eventId(id), type }));
     const { data } = JSON.parse(new TextDecoder().decode(body)) as { data: unknown };
-    if (isTaken(data)) made.set(id, JSON.parse(text) as Occurrence);
+    if (isTaken(data)) made.set(id, parseExactly(text) as Occurrence);
   });
   return events.flatMap(({ id }) => made.get(id) ?? []);
 }

@@ -473,6 +473,15 @@ describe("events/poll", () => {
     expect((await polledSince(cursor, filter)).found).toEqual([]);
   });
 
+  test("has the numbers of an event as they were posted, to the digit", async () => {
+    const { result } = await poll();
+    const [id, price] = ["1187465291838226432", "1.10"];
+    await events.happen({ amount: 1, id: JSON.rawJSON(id), price: JSON.rawJSON(price) });
+    const params = { name: "order.paid", arguments: {}, cursor: result.cursor };
+    const { text } = await events.agent.request("events/poll", params);
+    expect(text).toContain(`"id":${id},"price":${price}`);
+  });
+
   test("reads on from a cursor that a webhook has had", async () => {
     const { result } = await subscribe();
     await events.happen({ amount: 1 });
