@@ -108,7 +108,9 @@ function refuseKeptByNpm(
   const isKept = (name: string) => environment[`npm_config_${name.replaceAll("-", "_")}`] !== undefined;
   const kept = names.find((name) => !NPMS.has(name) && isKept(name));
   if (kept === undefined) return;
-  throw new UsageError(`npm took --${kept} for a flag of its own; expected -- before it: npm run deploy -- --${kept}`);
+  throw new UsageError(
+    `npm took --${kept} for a flag of its own; expected -- before it: npm run deploy -- --${kept}`,
+  );
 }
 
 function textOf(value: string | boolean | undefined): string | undefined {

@@ -275,8 +275,8 @@ async function* destinationSteps(
     if (found) yield* changedDestination(api, found, fields, secrets);
     else yield newDestination(api, tenant, uid, fields);
   }
+  // An agent's subscription expires: it is its client's, and no document can have it.
   for (const [uid, { id, expires_at }] of stored)
-    // An agent's subscription expires: it is its client's, and no document can have it.
     if (prune && expires_at === undefined && !Object.hasOwn(wanted, uid))
       yield deletion("destination", `${tenant}/${uid}`, () =>
         api.DELETE("/v1/destinations/{id}", { params: { path: { id } } }),

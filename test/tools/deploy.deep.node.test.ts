@@ -694,18 +694,19 @@ describe("the command line", () => {
     expect(deployment.location).toBeUndefined();
   });
 
-  test.each([[["--dry-run"]], [["--env", "staging"]], [["--env=staging"]]])(
-    "npm run deploy %j, without -- before the flags, deploys nothing",
-    async (flags) => {
-      const script = join(projectRoot, "tools/deploy.ts");
-      const manifest = { scripts: { deploy: `"${process.execPath}" "${script}"` } };
-      writeFileSync(join(directory, "package.json"), JSON.stringify(manifest));
-      const env = { ...process.env, npm_config_offline: "true" };
-      const run = promisify(execFile)("npm", ["run", "deploy", ...flags], { cwd: directory, env });
-      await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("npm took --") });
-      expect(wrangler.commands()).toEqual([]);
-    },
-  );
+  test.each([
+    [["--dry-run"]],
+    [["--env", "staging"]],
+    [["--env=staging"]],
+  ])("npm run deploy %j, without -- before the flags, deploys nothing", async (flags) => {
+    const script = join(projectRoot, "tools/deploy.ts");
+    const manifest = { scripts: { deploy: `"${process.execPath}" "${script}"` } };
+    writeFileSync(join(directory, "package.json"), JSON.stringify(manifest));
+    const env = { ...process.env, npm_config_offline: "true" };
+    const run = promisify(execFile)("npm", ["run", "deploy", ...flags], { cwd: directory, env });
+    await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("npm took --") });
+    expect(wrangler.commands()).toEqual([]);
+  });
 
   const cli = async (...args: string[]) => {
     const script = join(projectRoot, "tools/deploy.ts");

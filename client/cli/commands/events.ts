@@ -111,7 +111,9 @@ function refuseOfOne(call: CommandCall): void {
   const option = Object.keys(ofOneEvent).find((name) => call.text(name) !== undefined);
   const given = call.arg === "" ? option && `--${option}` : call.arg;
   if (given !== undefined)
-    throw new CommandLineError(`${given} is for one event: with --lines, each line has all fields of its event`);
+    throw new CommandLineError(
+      `${given} is for one event: with --lines, each line has all fields of its event`,
+    );
 }
 
 /** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
@@ -132,9 +134,7 @@ async function postLines(call: CommandCall, file: string): Promise<void> {
     try {
       const body = { events: batch.map(({ event }) => event) };
       const json = `{"events":[${batch.map(({ text }) => text).join(",")}]}`;
-      const accepted = dataOf(
-        await call.api.POST("/v1/events/batch", { body, bodySerializer: () => json }),
-      );
+      const accepted = dataOf(await call.api.POST("/v1/events/batch", { body, bodySerializer: () => json }));
       if (call.has("json")) for (const one of accepted.events) print(JSON.stringify(one));
     } catch (error) {
       progress("");

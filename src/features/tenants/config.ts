@@ -110,7 +110,8 @@ type Import = Readonly<{
 export const importTenant = service({ scope: "admin" }, async (call, input: Import) => {
   const { services, principal, changed } = call;
   const { tenant, document, isDryRun } = input;
-  const refusal = refuseOthers(principal, tenant) ?? (await refuseApplicationsName(services, principal, tenant));
+  const refusal =
+    refuseOthers(principal, tenant) ?? (await refuseApplicationsName(services, principal, tenant));
   if (refusal) return refusal;
   const { settings } = document;
   const { steps, errors } = await stepsOf(call, input);

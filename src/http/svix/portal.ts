@@ -53,7 +53,10 @@ async function openAccess(c: ApiContext): Promise<Response> {
   // Before the application that comes along: what is refused creates nothing.
   const options = validated(accessOptions, body, names);
   const { id: tenant } = await applicationFor(c, input);
-  const made = await createPortalLink(callerIn(c), { options: { ...options, tenant }, requestUrl: c.req.url });
+  const made = await createPortalLink(callerIn(c), {
+    options: { ...options, tenant },
+    requestUrl: c.req.url,
+  });
   const { url } = granted(made, names);
   return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });
 }

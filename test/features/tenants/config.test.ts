@@ -282,9 +282,7 @@ describe("an import", () => {
       expect(await shown(id)).toMatchObject({ max_concurrency: 4 });
       const { data } = (await call("GET", "/v1/audit")).json;
       const entries = data.map(({ action, subject }: Record<string, unknown>) => `${action} ${subject}`);
-      expect(entries).toEqual(
-        expect.arrayContaining([`destination.changed ${id}`, "tenant.imported acme"]),
-      );
+      expect(entries).toEqual(expect.arrayContaining([`destination.changed ${id}`, "tenant.imported acme"]));
     });
   });
 
@@ -294,9 +292,15 @@ describe("an import", () => {
     const settings = { retention_days: 7 };
     const destinations = [{ id: "dst_00000000000000000001", url: "https://example.com/in" }];
     for (const query of ["", "?dry_run=true"])
-      for (const document of [{ settings, destinations: [] }, { settings, destinations }]) {
+      for (const document of [
+        { settings, destinations: [] },
+        { settings, destinations },
+      ]) {
         const refused = await imported({ version: 1, ...document }, { tenant: "customer", query });
-        expect([refused.status, refused.json.errors[0]]).toMatchObject([409, { field: "tenant", expected: expect.stringContaining(id) }]);
+        expect([refused.status, refused.json.errors[0]]).toMatchObject([
+          409,
+          { field: "tenant", expected: expect.stringContaining(id) },
+        ]);
       }
     expect((await call("GET", "/v1/tenants/customer")).json).toMatchObject({
       retention_days: null,

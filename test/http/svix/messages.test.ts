@@ -115,7 +115,11 @@ describe("a message", () => {
 
   it("brings along no application when it is refused itself", async () => {
     const application = { name: "Fresh", uid: "fresh" };
-    const refused = await call("POST", "/api/v1/app/fresh/msg", { ...message, eventType: "a b", application });
+    const refused = await call("POST", "/api/v1/app/fresh/msg", {
+      ...message,
+      eventType: "a b",
+      application,
+    });
     expect([refused.status, refused.json.detail[0].loc]).toEqual([422, ["body", "eventType"]]);
     expect((await call("GET", "/api/v1/app/fresh")).status).toBe(404);
   });

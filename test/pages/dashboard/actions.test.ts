@@ -311,17 +311,20 @@ describe("a destination", () => {
   });
 });
 
-it.each(["abc", "1e20", "Infinity", "99999999", "-3"])(
-  "a replay of the last %s days is refused, and not of everything",
-  async (days) => {
-    const id = await destinationOf();
-    await deadDelivery(id);
-    const browser = await signedIn();
-    const { status, html } = await browser.post(`/dashboard/destinations/${id}/replay`, { days });
-    expect([status, html.includes("Accepted in the last")]).toEqual([422, true]);
-    expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
-  },
-);
+it.each([
+  "abc",
+  "1e20",
+  "Infinity",
+  "99999999",
+  "-3",
+])("a replay of the last %s days is refused, and not of everything", async (days) => {
+  const id = await destinationOf();
+  await deadDelivery(id);
+  const browser = await signedIn();
+  const { status, html } = await browser.post(`/dashboard/destinations/${id}/replay`, { days });
+  expect([status, html.includes("Accepted in the last")]).toEqual([422, true]);
+  expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
+});
 
 it("what waits is cancelled, one delivery or all of a destination", async () => {
   const id = await destinationOf();

@@ -102,7 +102,7 @@ const everything = {
   timeout_ms: 2000,
   group: "shared-receiver",
   ordering: "key",
-  ordering_path: "order.id",
+  ordering_path: "data.order.id",
   on_dead: "hold",
   breaker: { failure_ratio: 0.25, cooldown_s: 10 },
   retry: { preset: "capped", schedule: [5, 120], jitter: { proportional: 0.2 }, on: { retry: [404] } },
