@@ -324,6 +324,9 @@ const mistyped = {
   "deep JSON": `${"[".repeat(50_000)}${"]".repeat(50_000)}`,
 };
 
+/** How many of these a field is given in CI. */
+const MISTYPED = 2;
+
 describe("no form fails on what is typed", () => {
   beforeAll(async () => {
     world = await newWorld();
@@ -334,9 +337,12 @@ describe("no form fails on what is typed", () => {
     ["portal", "a visitor who may do everything"],
   ])("in %s, by %s", async (app, name) => {
     const { headers } = await callerNamed(app, name);
+    const kinds = Object.entries(mistyped);
+    let turn = 0;
+    const next = () => (isNightly ? kinds : inTurn(kinds, turn++, MISTYPED));
     const faults: string[] = [];
     for (const form of await formsOf(app, headers))
-      for (const { name, path, body } of typedInto(form, () => Object.entries(mistyped))) {
+      for (const { name, path, body } of typedInto(form, next)) {
         const { status } = await send(app, form.method, path, headers, body);
         if (status >= 500) faults.push(`${form.method} ${form.action} ${name}: ${status}`);
       }

@@ -139,12 +139,9 @@ describe("the forms of the catalogue", () => {
   const NEW = `${PATH}/new`;
   const stored = async (name: string) => (await call("GET", `/v1/event-types/${name}`)).json;
 
-  it.each([
-    "example",
-    "schema",
-  ])("refuse JSON in %s that is nested too deep, as the API does", async (input) => {
-    const deep = "[".repeat(50_000) + "]".repeat(50_000);
-    const { status, html } = await (await signedIn()).post(NEW, { name: "order.paid", [input]: deep });
+  it("refuse JSON that is nested deeper than the API takes it", async () => {
+    const example = "[".repeat(501) + "]".repeat(501);
+    const { status, html } = await (await signedIn()).post(NEW, { name: "order.paid", example });
     expect([status, html.includes("is nested more than 500 levels deep")]).toEqual([422, true]);
   });
 
