@@ -62,7 +62,7 @@ function read(file: string): Readonly<{ document: unknown; lineOf: LineOf }> {
     );
   visit(parsed, {
     Pair(_, { key }) {
-      // Of a tenant 007, or of one with nineteen digits, a number would be another tenant.
+      // As a number, the name 007, or one of nineteen digits, would be another one.
       if (isScalar(key) && typeof key.value === "number") key.value = key.source ?? key.value;
     },
   });

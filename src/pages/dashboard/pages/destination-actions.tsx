@@ -130,7 +130,7 @@ export function registerForms(app: Hono<DashboardEnv>): void {
     const include = textIn(form, "include") ?? "dead";
     const asked = {
       destination_id: id,
-      // What is no number of days would be shown as 1970, and everything would be sent again.
+      // Days that are no number would be a time in 1970, and everything would be sent again.
       since: since >= 0 ? isoTime(since) : days,
       until: isoTime(now),
       include,
