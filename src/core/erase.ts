@@ -37,7 +37,7 @@ export function headerWithout(
   return {
     ...rest,
     ...stored,
-    version: header.version === 4 ? 4 : 2,
+    version: header.version > 2 ? header.version : 2,
     events: header.events.map((value, at) =>
       isBytes(at) && gone.has(Math.floor(at / HEADER_FIELDS)) ? 0 : value,
     ),

@@ -40,6 +40,19 @@ describe("an erased event", () => {
     expect(without).not.toHaveProperty("headerBytes");
   });
 
+  test("leaves the bundle to code that knows what else it has", () => {
+    const place = ["*", 5, 0, 1] as const;
+    const inLines = storedHeader([{ tenant: "acme", type: "a", bytes: 10 }], {
+      ...stored,
+      lines: { dst_1: [place] },
+    });
+    const without = headerWithout(inLines, [0], after, kept);
+    expect(without).toMatchObject({ version: inLines.version, lines: { dst_1: [place] } });
+    const version = { version: 2, since: 1 };
+    const versioned = storedHeader([{ tenant: "acme", type: "a", bytes: 10, version }], stored);
+    expect(headerWithout(versioned, [0], after, kept).version).toBe(versioned.version);
+  });
+
   test("stays erased when another is, in whatever order", () => {
     const both = headerWithout(headerWithout(header, [2], after, kept), [0], after, kept);
     expect(both.erased).toEqual([0, 0, 2, 2]);
