@@ -38,6 +38,12 @@ export function readHeader(stored: string): ReadHeader {
   return { kind: "read", header };
 }
 
+/** The header as far as lists show it, also of a later version; undefined when it is none. */
+export function headerToShow(stored: string): StoredHeader | undefined {
+  const header = parsedJson(stored);
+  return isJsonObject(header) && isHeader(header) ? header : undefined;
+}
+
 export function planIn(stored: string): Plan | undefined {
   const plan = parsedJson(stored);
   return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;

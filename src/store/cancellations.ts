@@ -8,9 +8,10 @@
  * is read through its partial indexes.
  */
 
-import { type DeliveryKey, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
+import { type DeliveryKey, eventAt, headerAt } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
+import { headerToShow } from "../core/stored-bundle.ts";
 import { inShares } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
 import { type Databases, select } from "./databases.ts";
@@ -18,7 +19,16 @@ import type { DeliveryRow } from "./delivery.ts";
 import { isEventWanted } from "./delivery-filter.ts";
 import { STANDING } from "./lines.ts";
 import { lastLookedAt, packsOf, rawDelivery } from "./packs.ts";
-import { anyOf, bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import {
+  anyOf,
+  bundleIdOf,
+  eventTypeSql,
+  hasBit,
+  inFlightOf,
+  jsonOrEmpty,
+  WAITING_PACKS,
+  WAITING_ROWS,
+} from "./sql.ts";
 import { endWaiting, type MeantPage } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;
@@ -77,8 +87,10 @@ export async function cancelDeliveries(
 const ROWS = 500;
 const PACKS = 20;
 
+const HEADER = jsonOrEmpty("b.header");
+
 const NEXT_ROWS = `
-  SELECT d.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql("b.header", "d.event_id")} AS type
+  SELECT d.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql(HEADER, "d.event_id")} AS type
   FROM (SELECT event_id FROM ${WAITING_ROWS} AND destination_id = ?1 AND event_id > ?2 AND event_id <= ?3
     ORDER BY event_id LIMIT ${ROWS}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
   ORDER BY d.event_id`;
@@ -120,7 +132,7 @@ export async function waitingPage(
 }
 
 const NEXT_BEHIND = `
-  SELECT n.line, n.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql("b.header", "n.event_id")} AS type
+  SELECT n.line, n.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql(HEADER, "n.event_id")} AS type
   FROM (SELECT line, event_id FROM lines WHERE destination_id = ?1 AND (line, event_id) > (?2, ?3)
     ORDER BY line, event_id LIMIT ${ROWS}) n LEFT JOIN bundles b ON b.id = ${bundleIdOf("n.event_id")}
   ORDER BY n.line, n.event_id`;
@@ -162,9 +174,9 @@ export async function cancelBehind(
   return (await select(db, CANCEL_BEHIND, names, now)).length;
 }
 
-/** The waiting ones of a pack. Without a header an operator has removed the bundle. */
+/** The waiting ones of a pack. Without a header an operator has removed the bundle, or it cannot be read. */
 function foundIn(raw: RawRow): Found[] {
-  const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
+  const header = headerToShow(String(raw.header));
   const acceptedAt = raw.acceptedAt === null ? null : Number(raw.acceptedAt);
   return packsOf([raw]).flatMap(({ bundleId, waiting0, waiting1 }) =>
     indexesIn([waiting0, waiting1]).map((index) => {

@@ -9,7 +9,6 @@ import {
   type BundlePart,
   type EventVersion,
   eventAt,
-  HEADER_VERSION,
   headerAt,
   indexesOf,
   isErased,
@@ -21,6 +20,8 @@ import {
 } from "../core/bundle.ts";
 import type { Payload } from "../core/content.ts";
 import type { LinePlace } from "../core/order.ts";
+import { portioned } from "../core/portions.ts";
+import { readBundle } from "../core/stored-bundle.ts";
 import type { Transformed } from "../core/transform/result.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -29,7 +30,6 @@ import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { linePlaces, placesFrom } from "./lines.ts";
 import { OWN_ROWS, PACKS, packedRows, packsOf, rawDelivery } from "./packs.ts";
-import { portioned } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -82,7 +82,10 @@ export type Loaded = Readonly<{
   deliveries: readonly LoadedDelivery[];
   /** Parts whose bundle or destination is not stored. */
   missing: readonly BundlePart[];
-  /** Parts of bundles with a header of a later version: an isolate with later code can read them. */
+  /**
+   * Parts of bundles that cannot be read: of a later version, which an isolate with later code can read, or edited or
+   * damaged, which somebody may mend.
+   */
   unknown: readonly BundlePart[];
   /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
@@ -222,11 +225,11 @@ function openBundles(
   let freeBytes = HELD_BYTES;
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
-    const header: StoredHeader | undefined = row && JSON.parse(row.header);
-    if (!row || !header) missing.push(...own);
-    else if (header.version > HEADER_VERSION) unknown.push(...own);
+    const read = row && readBundle(row);
+    if (!read) missing.push(...own);
+    else if (read.kind === "unreadable") unknown.push(...own);
     else {
-      const one = opening(row, header, own, { targets, rows, needsBody });
+      const one = opening(row, read, own, { targets, rows, needsBody });
       if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);
       else {
         freeBytes -= one.bytes;
@@ -307,11 +310,10 @@ type Context = Readonly<{
 
 function opening(
   stored: BundleRow,
-  header: StoredHeader,
+  { plan, header }: Readonly<{ plan: Plan; header: StoredHeader }>,
   parts: readonly BundlePart[],
   { targets, rows, needsBody }: Context,
 ): Opened {
-  const plan: Plan = JSON.parse(stored.plan);
   const entries: Entry[] = [];
   const missing: BundlePart[] = [];
   const due = new Set<number>();

@@ -15,18 +15,17 @@ import {
   type EventDetails,
   headerAt,
   indexOf,
-  type Plan,
-  type StoredHeader,
 } from "../core/bundle.ts";
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
+import { headerToShow, planIn } from "../core/stored-bundle.ts";
 import { bundlesOf } from "./bundles.ts";
 import { contentLimitsOf } from "./content-retention.ts";
 import { select } from "./databases.ts";
 import { type DeliveryRow, storedStatus } from "./delivery.ts";
 import { destinations } from "./destination.ts";
 import { rowsIn } from "./packs.ts";
-import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
+import { bundleIdOf, eventTypeSql, hasChannel, jsonOrEmpty, tenantOf } from "./sql.ts";
 import { bundles, deliveries } from "./tables.ts";
 import type { TimeRange } from "./time-ranges.ts";
 
@@ -102,13 +101,14 @@ export function isEventWanted(
 }
 
 const EVENT = "deliveries.event_id";
+const HEADER = jsonOrEmpty("bundles.header");
 const BUNDLE = sql.raw(bundleIdOf(EVENT));
 
 /** The tenant of a delivery: of its destination, or of its event in databases without destinations. */
 const OWNER = sql`coalesce(${destinations.tenant},
-  (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
+  (SELECT ${sql.raw(tenantOf(HEADER, EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
-const HAS_CHANNEL = sql.raw(hasChannel("bundles.header", EVENT, "wanted.channel"));
+const HAS_CHANNEL = sql.raw(hasChannel(HEADER, EVENT, "wanted.channel"));
 
 /** The part of the filter that is about the event. */
 function isOfEvent({
@@ -128,7 +128,7 @@ function isOfEvent({
 
 function isOfType(pattern: string): SQL | undefined {
   if (pattern === "*") return undefined;
-  const type = sql.raw(eventTypeSql("bundles.header", EVENT));
+  const type = sql.raw(eventTypeSql(HEADER, EVENT));
   const prefix = pattern.endsWith(".*") ? pattern.slice(0, -1) : undefined;
   return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
 }
@@ -204,7 +204,7 @@ export async function eventsOver(
   const bundles = new Map(
     found.map(({ id, plan, header, ...times }) => [
       id,
-      { ...times, plan: JSON.parse(plan) as Plan, header: JSON.parse(header) as StoredHeader },
+      { ...times, plan: planIn(plan), header: headerToShow(header) },
     ]),
   );
   const events = [...ended].flatMap((event) => {

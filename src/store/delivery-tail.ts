@@ -5,8 +5,9 @@
  * it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a gap event marks omissions.
  */
 
-import { bundleOf, detailsAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, detailsAt, indexOf } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
+import { headerToShow } from "../core/stored-bundle.ts";
 import { sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
@@ -21,6 +22,7 @@ import {
   plannedIn,
   storedStatesOf,
 } from "./planned-deliveries.ts";
+import { jsonOrEmpty } from "./sql.ts";
 
 /** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
 const BUNDLES = 200;
@@ -109,7 +111,7 @@ const NEWEST = "SELECT max(id) AS id FROM bundles";
 /** The newest bundles after both `?1` and `?2`. */
 const ARRIVED = `
   SELECT ${BUNDLE_COLUMNS} FROM bundles WHERE id > max(?1, ?2)
-    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0) AND (?4 IS NULL OR instr(plan, ?4) > 0)
+    AND (?3 IS NULL OR instr(${jsonOrEmpty("header")} -> '$.tenants', ?3) > 0) AND (?4 IS NULL OR instr(plan, ?4) > 0)
   ORDER BY id DESC LIMIT ${MOST_NEW}`;
 
 type New = Pick<Followed, "planned" | "event">;
@@ -130,7 +132,8 @@ async function arrivedIn(db: D1Database, filter: TailFilter, after: number) {
 }
 
 function newIn(row: BundleRow, filter: TailFilter): New[] {
-  const header: StoredHeader = JSON.parse(row.header);
+  const header = headerToShow(row.header);
+  if (header === undefined) return [];
   return plannedIn(row, { ...filter, limit: MOST_NEW }).flatMap((planned) => {
     const details = detailsAt(header, indexOf(planned.eventId));
     return details ? [{ planned, event: { ...details, acceptedAt: row.acceptedAt } }] : [];

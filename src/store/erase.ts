@@ -35,6 +35,7 @@ import type { AttemptEntry, DeliveryRow, DeliveryState } from "./delivery.ts";
 import { namesOf } from "./lines.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
 import { recording } from "./record.ts";
+import { jsonOrEmpty } from "./sql.ts";
 
 /** A bundle of which something is to be erased. */
 export type ErasedBundle = Readonly<{
@@ -196,8 +197,8 @@ async function storedWithout(contents: readonly StoredContent[], indexes: readon
 const PLACED = `
   SELECT s.tenant, s.key, p.value ->> 1 AS place FROM json_each(?2) w
     CROSS JOIN idempotency_keys s ON s.tenant = w.value ->> 0 AND s.key = w.value ->> 1
-    CROSS JOIN json_each(s.places) p
-  WHERE s.bundles ->> ('$[' || (p.value ->> 0) || ']') = ?1`;
+    CROSS JOIN json_each(${jsonOrEmpty("s.places")}) p
+  WHERE ${jsonOrEmpty("s.bundles")} ->> ('$[' || (p.value ->> 0) || ']') = ?1`;
 
 /** The idempotency keys of requests that have posted one of the events. */
 async function keysOf(

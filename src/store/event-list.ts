@@ -19,16 +19,16 @@ import {
   indexOf,
   isErased,
   lastEventOf,
-  type Runs,
   runsInclude,
-  type StoredHeader,
 } from "../core/bundle.ts";
 import { databaseNumberOf } from "../core/placement.ts";
+import { portioned } from "../core/portions.ts";
+import { headerToShow, planIn } from "../core/stored-bundle.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type EventConditions, isEventWanted, type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type PartialList } from "./merge.ts";
-import { portioned } from "./sql.ts";
+import { jsonOrEmpty } from "./sql.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
 /** Bundles that one page looks at in each database, and those among them whose headers it takes. */
@@ -149,6 +149,8 @@ async function listedIn(
   return { found: shown, ...(cut ? { next: cut.id, lookedBackTo: cut.acceptedAt } : looked) };
 }
 
+const HEADER = jsonOrEmpty("header");
+
 /** The newest bundle of those that are left. Ids are dense, but for what retention has removed: gaps are jumped over here. */
 const TOP = "(SELECT max(id) FROM bundles WHERE id BETWEEN ?1 AND ?2)";
 
@@ -159,7 +161,7 @@ const BELOW = `
 
 /** The plan is read for one destination: it may name a thousand. */
 const WALK = walkBackSql(
-  "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?6) AS runs",
+  "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, iif(json_valid(plan), plan -> ('$.' || ?6), NULL) AS runs",
   BUNDLES_TAKEN,
 );
 
@@ -175,9 +177,9 @@ type BackwardWalk = Readonly<{ walked: string; tagged: string; most: number }>;
 export function walkBackSql(columns: string, most: number): BackwardWalk {
   const walked = `
   SELECT ${columns} FROM bundles WHERE id BETWEEN max(?1, ${TOP} - ${BUNDLES_LOOKED_AT - 1}) AND ${TOP}
-    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0)
-    AND (?4 IS NULL OR instr(header -> '$.types', ?4) > 0)
-    AND (?5 IS NULL OR instr(header -> '$.tags', ?5) > 0)
+    AND (?3 IS NULL OR instr(${HEADER} -> '$.tenants', ?3) > 0)
+    AND (?4 IS NULL OR instr(${HEADER} -> '$.types', ?4) > 0)
+    AND (?5 IS NULL OR instr(${HEADER} -> '$.tags', ?5) > 0)
   ORDER BY id DESC LIMIT ${most}`;
   const tagged = `
   SELECT ${columns} FROM (
@@ -226,11 +228,12 @@ function startOf([pattern = "*", ...others]: readonly string[]): string | null {
   return pattern.endsWith(".*") ? `"${pattern.slice(0, -1)}` : quoted(pattern);
 }
 
-/** All events of a bundle, the last one first. */
+/** All events of a bundle, the last one first; none of one that cannot be read. */
 export function listedEventsIn({ id, acceptedAt, deliverAt, header, runs }: ListedRow): ListedEvent[] {
-  const stored = JSON.parse(header) as StoredHeader;
+  const stored = headerToShow(header);
+  if (stored === undefined) return [];
   const bundleBytes = headersOf(stored).reduce((sum, { bytes }) => sum + bytes, 0);
-  const planned: Runs = runs === null ? [] : JSON.parse(runs);
+  const planned = planIn(`{"runs":${runs ?? "[]"}}`)?.runs ?? [];
   return headersOf(stored)
     .flatMap((_, index) => {
       const details = detailsAt(stored, index);
@@ -314,12 +317,12 @@ export async function eachBody<E extends Sized>(
       const ids = bundlesOf(portion.map(({ id }) => id));
       type Row = { id: number; header: string; body: string };
       for (const { id, header, body } of await select<Row>(db, BODIES, ids)) {
-        const stored: StoredHeader = JSON.parse(header);
-        const contents = await readContents(body, stored);
+        const stored = headerToShow(header);
+        const contents = stored && (await readContents(body, stored));
         for (const event of portion) {
           const index = indexOf(event.id);
           if (bundleOf(event.id) === id)
-            use(event, isErased(stored, index) ? undefined : contents?.[index]?.body);
+            use(event, stored && isErased(stored, index) ? undefined : contents?.[index]?.body);
         }
       }
     }

@@ -3,7 +3,8 @@
  * are committed, so what comes later has a larger number, and a position skips nothing. Reads as many bundles as a page of a list
  * (event-list.ts).
  */
-import { bundleOf, indexOf, lastEventOf, runsInclude, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, indexOf, lastEventOf, runsInclude } from "../core/bundle.ts";
+import { headerToShow } from "../core/stored-bundle.ts";
 import { highestId } from "./commit.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type Over, oldAmong } from "./delivery-filter.ts";
@@ -14,6 +15,7 @@ import {
   type ListedRow,
   listedEventsIn,
 } from "./event-list.ts";
+import { jsonOrEmpty } from "./sql.ts";
 import { idBefore } from "./time-ranges.ts";
 
 const BUNDLES_TAKEN = 200;
@@ -21,10 +23,12 @@ const BUNDLES_TAKEN = 200;
 const FIRST = "(SELECT min(id) FROM bundles WHERE id >= ?1)";
 const WITHIN = `id BETWEEN ${FIRST} AND ${FIRST} + ${BUNDLES_LOOKED_AT - 1}`;
 
+const HEADER = jsonOrEmpty("header");
+
 /** Names of tenants and types need no escape in JSON. */
 const NEXT = `
   SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, NULL AS runs FROM bundles
-  WHERE ${WITHIN} AND instr(header -> '$.tenants', '"' || ?2 || '"') > 0 AND instr(header -> '$.types', '"' || ?3 || '"') > 0
+  WHERE ${WITHIN} AND instr(${HEADER} -> '$.tenants', '"' || ?2 || '"') > 0 AND instr(${HEADER} -> '$.types', '"' || ?3 || '"') > 0
   ORDER BY id LIMIT ${BUNDLES_TAKEN}`;
 
 const BOUNDS = `
@@ -116,7 +120,7 @@ async function logOf(db: D1Database, position: number, { tenant, type }: LogQuer
 }
 
 function subscribable(row: ListedRow): ListedEvent[] {
-  const { addressed = [] } = JSON.parse(row.header) as StoredHeader;
+  const { addressed = [] } = headerToShow(row.header) ?? {};
   return listedEventsIn(row).filter(
     ({ id, contentType, isErased }) =>
       contentType === undefined && !isErased && !runsInclude(addressed, indexOf(id)),

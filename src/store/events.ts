@@ -21,6 +21,7 @@ import {
   listEvents,
   withinBytes,
 } from "./event-list.ts";
+import { listInHeaderSql } from "./sql.ts";
 
 /** The part of an event that a list shows: all of it is in the header, so bodies are not read. */
 export type EventName = EventDetails & Readonly<{ acceptedAt: number }>;
@@ -67,7 +68,7 @@ export async function eventOfKey(
 const KEYS = `
   SELECT s.key, b.id AS bundle, s.places ->> '$[0][1]' AS place
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value
-    CROSS JOIN json_each(b.header, '$.keys') k
+    CROSS JOIN json_each(${listInHeaderSql("b.header", "keys")}) k
     CROSS JOIN idempotency_keys s ON s.tenant = k.value ->> 0 AND s.key = k.value ->> 1
   WHERE s.tenant = ?2 AND json_array_length(s.places) = 1`;
 

@@ -15,13 +15,13 @@ import {
   eventAt,
   indexesOf,
   indexOf,
-  type Plan,
   type RequestHeaders,
   runsInclude,
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
 import { portionsOf } from "../core/portions.ts";
+import { headerToShow, planIn } from "../core/stored-bundle.ts";
 import { bundlesOf, homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { type Databases, select } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
@@ -67,7 +67,7 @@ export async function findEvent(
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
   const { home, row, header, event } = read;
-  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
   return (await isOverWith(event, found, over)) ? undefined : { event, deliveries: found };
 }
@@ -89,7 +89,7 @@ export async function findEventAlone(
   if (!read) return undefined;
   const { home, row, header, event } = read;
   if (!(await oldAmong(over, [event]))(event)) return event;
-  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
   for (const some of portionsOf(ids, LOOKED_UP)) {
     const found = await foundAt(databases, home, { ...row, header }, eventId, some);
     if (!haveEnded(found, over)) return event;
@@ -98,8 +98,8 @@ export async function findEventAlone(
 }
 
 /**
- * An event with its bundle; undefined if it does not exist. It may have expired, because callers have already found one of its
- * deliveries.
+ * An event with its bundle; undefined if it does not exist, or its bundle cannot be read. It may have expired, because callers
+ * have already found one of its deliveries.
  */
 export async function readEvent(databases: Databases, eventId: number, tenant: string | undefined) {
   const home = homeOf(databases, eventId);
@@ -108,8 +108,8 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
     .bind(bundleOf(eventId))
     .first<BundleRow & { body: string }>();
   if (!home || !row) return undefined;
-  const header: StoredHeader = JSON.parse(row.header);
-  const about = detailsAt(header, indexOf(eventId));
+  const header = headerToShow(row.header);
+  const about = header && detailsAt(header, indexOf(eventId));
   if (!about || (tenant !== undefined && about.tenant !== tenant)) return undefined;
   const contents = about.isErased ? undefined : await readContents(row.body, header);
   const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
@@ -241,9 +241,9 @@ export async function deliveriesOfEvents(
       const rows = new Map((await bundlesById(db, bundlesOf(share))).map((row) => [row.id, row]));
       const planned = share.flatMap((eventId) => {
         const row = rows.get(bundleOf(eventId));
-        if (row === undefined) return [];
-        const header: StoredHeader = JSON.parse(row.header);
-        const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+        const header = row && headerToShow(row.header);
+        if (row === undefined || header === undefined) return [];
+        const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
         const first = ids
           .slice(0, most)
           .map((id) => plannedAt({ ...row, header }, { eventId, destinationId: id }));
@@ -297,12 +297,16 @@ export async function bundlesById(d1: D1Database, ids: readonly number[]): Promi
 
 export type Planned = DeliveryKey & Times & Readonly<{ ttlSeconds: number | undefined }>;
 
-/** The planned deliveries of a bundle that pass the filter, by event and destination ascending. */
+/**
+ * The planned deliveries of a bundle that pass the filter, by event and destination ascending; none of one that cannot be
+ * read.
+ */
 export function plannedIn(row: BundleRow, { destinationId: only, ...filter }: DeliveryFilter): Planned[] {
   const { id, acceptedAt, deliverAt } = row;
-  const header: StoredHeader = JSON.parse(row.header);
+  const header = headerToShow(row.header);
+  if (header === undefined) return [];
   const asked = eventConditionsOf(filter);
-  const all = Object.entries(JSON.parse(row.plan) as Plan).filter(
+  const all = Object.entries(planIn(row.plan) ?? {}).filter(
     ([destination]) => only === undefined || destination === only,
   );
   const wanted = new Set(

@@ -9,6 +9,7 @@
  */
 import { HEADER_VERSION, type StoredHeader } from "../core/bundle.ts";
 import { HALF } from "../core/pack.ts";
+import { portioned } from "../core/portions.ts";
 
 // ── Events and bundles (core/bundle.ts) ──
 
@@ -63,6 +64,11 @@ export function isErasedSql(header: string, event: string): string {
 
 function nameOf(list: string, header: string, place: string): string {
   return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
+}
+
+/** JSON, or an empty object where it is none: a function of JSON fails its whole statement there. */
+export function jsonOrEmpty(json: string): string {
+  return `iif(json_valid(${json}), ${json}, '{}')`;
 }
 
 /** A list of a header as JSON; an empty one where the header has none, or is no JSON. */
@@ -179,20 +185,4 @@ const PORTION = 500_000;
 export function inPortions(items: readonly object[]): string[] {
   const texts = items.map((item) => JSON.stringify(item));
   return portioned(texts, ({ length }) => length, PORTION).map((some) => `[${some.join(",")}]`);
-}
-
-/** The items in their order, in portions of which none is larger than that, unless it has one item alone. */
-export function portioned<T>(items: readonly T[], sizeOf: (item: T) => number, most: number): T[][] {
-  const portions: T[][] = [];
-  let room = 0;
-  for (const item of items) {
-    const size = sizeOf(item);
-    if (size > room || portions.length === 0) {
-      portions.push([]);
-      room = most;
-    }
-    portions.at(-1)?.push(item);
-    room -= size;
-  }
-  return portions;
 }

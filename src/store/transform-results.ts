@@ -6,6 +6,7 @@
  * Raw SQL: `json_each` takes any number of rows, and the first result of a delivery stays, whichever isolate brings another.
  */
 import type { DeliveryKey } from "../core/bundle.ts";
+import { parsedJson } from "../core/json-value.ts";
 import type { Made, TransformFault } from "../core/transform/result.ts";
 import { inShares } from "./bundles.ts";
 import { type Databases, repeatable, select } from "./databases.ts";
@@ -47,10 +48,16 @@ const STORE = repeatable(`
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 'eventId')")}
   WHERE NOT ${isErasedSql("b.header", "(w.value ->> 'eventId')")}
   ON CONFLICT DO UPDATE SET version = excluded.version, made = excluded.made, fault = excluded.fault
-  WHERE made IS NULL`);
+  WHERE made IS NULL OR NOT json_valid(made)`);
 
 /** Results of which another isolate has stored other ones. */
 const OTHERS = `SELECT ${COLUMNS} FROM ${LISTED} WHERE r.made IS NOT w.value ->> 'made'`;
+
+/** After an edit by hand. Another version of the transformation makes it anew. */
+const UNREADABLE = {
+  fault: { field: "code", fault: "has made what cannot be read any more; save it again" },
+  stopped: false,
+} as const;
 
 /** The stored results of the deliveries, as far as there are any. */
 export async function readTransformResults(
@@ -85,9 +92,11 @@ function rowOf(result: TransformResult): Row {
 
 function resultOf({ eventId, destinationId, version, made, fault }: Row): TransformResult {
   const key = { eventId, destinationId, version };
-  if (made !== null) return { ...key, made: JSON.parse(made) };
-  if (fault === null) return { ...key, withheld: true };
-  const { stopped, ...rest } = JSON.parse(fault);
+  if (made === null && fault === null) return { ...key, withheld: true };
+  const read = parsedJson(made ?? fault ?? "");
+  if (read === undefined) return { ...key, ...UNREADABLE };
+  if (made !== null) return { ...key, made: read as Made };
+  const { stopped, ...rest } = read as TransformFault & { stopped: boolean };
   return { ...key, fault: rest, stopped };
 }
 

@@ -1,6 +1,7 @@
 /** A bundle whose bodies are damaged costs its own deliveries, and no others. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../support/accept.ts";
+import { rowsOfAll } from "../support/databases.ts";
 import {
   execute,
   newDestination,
@@ -66,6 +67,35 @@ describe("deliveries of a damaged bundle", () => {
     const results = await world.consume(messages);
     expect(results).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
     expect(await outcomes()).toEqual([delivered, delivered]);
+  });
+
+  test.each([
+    ["header is no JSON", "header = 'oops'"],
+    ["header has no lists", "header = '{}'"],
+    ["plan is no JSON", "plan = 'oops'"],
+    ["plan has no runs", `plan = '{"dst_1": "oops"}'`],
+  ])("come again when the %s, and those of other bundles are delivered", async (_, change) => {
+    const messages = await twoBundles();
+    const [{ plan, header } = { plan: "", header: "" }] = await rowsOfAll<Record<"plan" | "header", string>>(
+      "SELECT plan, header FROM bundles WHERE id = 1",
+    );
+    await execute(`UPDATE bundles SET ${change} WHERE id = 1`);
+    expect(await world.consume(messages)).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
+    expect(await outcomes()).toEqual([delivered, delivered]);
+    await execute("UPDATE bundles SET plan = ?1, header = ?2 WHERE id = 1", plan, header);
+    expect(await world.consume(messages.slice(0, 1))).toEqual(["acked"]);
+    expect(await outcomes()).toEqual(Array(5).fill(delivered));
+  });
+
+  test("keep no drain from the others when the header is no JSON", async () => {
+    await twoBundles();
+    await execute(
+      "INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at) SELECT ?1, id * 128, 'waiting', 'hold', 9e15 FROM bundles",
+      destination,
+    );
+    await execute("UPDATE bundles SET header = 'oops' WHERE id = 1");
+    expect(await world.answer([{ destination, drains: 1 }])).toEqual(["left"]);
+    expect(await outcomes()).toEqual([["waiting", "hold", 0], delivered]);
   });
 
   test("do not end dead because of one bad answer of the database: an unreadable body is read once more", async () => {

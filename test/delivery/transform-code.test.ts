@@ -145,6 +145,23 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     ]);
   });
 
+  test("and one that an edit by hand left unreadable waits alone, until another version makes it anew", async () => {
+    const id = await coded(COUNTING, { retry: { schedule: [60, 60], max_attempts: 5 } });
+    world.receiver.script(urlOf(id), 500, 500, 204);
+    const messages = await consumed(2);
+    await execute("UPDATE transform_results SET made = '{' WHERE event_id = ?1", messages[0]?.eventId);
+    world.clock.pass(120_000);
+    await world.consume(messages);
+    expect(sentTo(id)).toHaveLength(3);
+    expect(await storedRows()).toMatchObject([
+      { state: "waiting", reason: "transform_failed", attempts: 1 },
+      { state: "delivered", attempts: 2 },
+    ]);
+    await save(id, COUNTING.replace("n:", "m:"));
+    await world.answer([{ destination: id, drains: 1 }]);
+    expect(sentTo(id).at(-1)).toBe('{"m":1,"of":"a"}');
+  });
+
   test("and is loaded with others only as far as memory allows: the rest waits uncounted", async () => {
     const id = await coded(COUNTING);
     const deliveries = await loaded(id, await world.post(17, { data: { text: "a" } }));

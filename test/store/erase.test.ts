@@ -171,6 +171,16 @@ describe("what is erased", () => {
     ]);
   });
 
+  test("passes over a key that an edit by hand left unreadable", async () => {
+    await env.DB.prepare("UPDATE idempotency_keys SET places = '[' WHERE key = 'of both'").run();
+    await env.DB.prepare("UPDATE idempotency_keys SET bundles = '[' WHERE key = 'elsewhere'").run();
+    await eraseFrom(env.DB, { id: 2, plan: {}, indexes: [0, 1] }, everything, NOW);
+    expect(await dataOf(2)).toEqual(["", "", "three"]);
+    expect((await left()).keys).toEqual(
+      expect.arrayContaining(["acme of one erased", "acme of two erased", "acme of both print"]),
+    );
+  });
+
   test("is erased once, and counted once, and a repeat writes nothing", async () => {
     const bundle = { id: 2, plan: {}, indexes: [0, 2] };
     await eraseFrom(env.DB, bundle, everything, NOW);
