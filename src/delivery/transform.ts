@@ -14,7 +14,13 @@ import {
   type TransformFault,
 } from "../core/transform/result.ts";
 import type { TransformTemplate } from "../core/transform/template.ts";
-import { isFor, type TransformVersion, type Versioned, versionsFor } from "../core/transform/versions.ts";
+import {
+  isFor,
+  type TransformVersion,
+  type Versioned,
+  versionsFor,
+  withOldest,
+} from "../core/transform/versions.ts";
 import { runFunction } from "../gate/functions-client.ts";
 import { eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
@@ -379,12 +385,12 @@ async function storedVersions(
   if (current === null) return [];
   if (isFor(current, event)) return [current];
   const known = memory.formerTransforms.get(destination.id);
-  if (known?.before === current.version) return [...known.versions, current];
+  if (known?.before === current.version) return withOldest([...known.versions, current]);
   const versions = former.get(destination.id) ?? (await formerTransforms(db, destination.id));
   former.set(destination.id, versions);
   if (JSON.stringify(versions).length <= MOST_KEPT)
     memory.formerTransforms.set(destination.id, { before: current.version, versions });
-  return [...versions, current];
+  return withOldest([...versions, current]);
 }
 
 /** One event as the destination gets it before its transformation; or why there is none. */

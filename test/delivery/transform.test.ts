@@ -120,6 +120,14 @@ describe("the version", () => {
     expect(sentTo(id)[0]).toContain('"type":"order.paid"');
   });
 
+  test("of an event is the oldest that is kept, where its own has been removed", async () => {
+    const id = await shaping({ body: '{"v":1}' });
+    const messages = await world.post(1);
+    for (let v = 2; v <= 102; v++) await save(id, { body: `{"v":${v}}` });
+    await world.consume(messages);
+    expect(sentTo(id)).toEqual(['{"v":2}']);
+  });
+
   test("stays the same where the same template is saved again", async () => {
     const id = await shaping({ body: '{"v":1}' });
     await save(id, { body: '{"v":1}' });

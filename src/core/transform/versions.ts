@@ -71,6 +71,12 @@ export function isFor({ after, at }: Saved, { id, acceptedAt }: Numbered): boole
   return databaseNumberOf(id) === 0 ? bundleOf(id) > after : acceptedAt >= at + CLOCKS_DIFFER_MS;
 }
 
+/** All versions that are stored. Where those before the oldest have been removed, that counts for their events too. */
+export function withOldest(versions: readonly TransformVersion[]): readonly TransformVersion[] {
+  const [oldest, ...others] = versions;
+  return oldest && oldest.version > 1 ? [{ ...oldest, after: -1 }, ...others] : versions;
+}
+
 /** A transformation's result with the version that it comes from; 0: from before the first one. */
 export type Versioned = Readonly<{ version: number; result: Transformed | undefined }>;
 
