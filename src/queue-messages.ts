@@ -7,7 +7,7 @@
  * digests.
  */
 import type { BundlePart } from "./core/bundle.ts";
-import { portionsOf } from "./core/portions.ts";
+import { portioned, portionsOf } from "./core/portions.ts";
 
 /**
  * The purposes of the queues: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
@@ -119,12 +119,18 @@ export type UpkeepMessage = Readonly<{
   until: number | undefined;
 }>;
 
-/** The most messages that Queues takes in one `sendBatch`. */
+/** The most messages that Queues takes in one `sendBatch`, and bytes of all of them, of which it takes 256 KB. */
 const BATCH = 100;
+const BATCH_BYTES = 240_000;
+/** Bytes that Queues counts for each message besides. */
+const BESIDE_BYTES = 100;
 
 /** The messages in their order, in batches that `sendBatch` takes. */
-export function batchesOf<T>(messages: readonly T[]): T[][] {
-  return portionsOf(messages, BATCH);
+export function batchesOf<T extends Readonly<{ body: unknown }>>(messages: readonly T[]): T[][] {
+  if (messages.length < 2) return portionsOf(messages, BATCH);
+  // Ids are ASCII: a character is a byte.
+  const sizeOf = ({ body }: T) => JSON.stringify(body).length + BESIDE_BYTES;
+  return portionsOf(messages, BATCH).flatMap((some) => portioned(some, sizeOf, BATCH_BYTES));
 }
 
 /** The longest delay that Queues takes, in whole seconds. A message that arrives too early is enqueued again. */

@@ -1,6 +1,6 @@
 /** Which batch is which. */
 import { expect, test } from "vitest";
-import { batchKindOf, queueKindOf } from "../src/queue-messages.ts";
+import { batchesOf, batchKindOf, queueKindOf } from "../src/queue-messages.ts";
 
 const part = { bundle: 7, destinations: ["dst_1"] };
 const messages = {
@@ -55,6 +55,23 @@ test("messages that no version has sent go where they are logged and acknowledge
 test("one unreadable message does not hide what the others are", () => {
   expect(batchKindOf({}, batch("mine", null, { destination: "dst_1" }))).toBe("drains");
   expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("upkeep");
+});
+
+test("a batch has as many messages as the platform takes, and no more bytes", () => {
+  const named = (destinations: number, count: number) => {
+    const body = { bundles: [{ ...part, destinations: Array(destinations).fill(`dst_${"x".repeat(20)}`) }] };
+    return Array.from({ length: count }, () => ({ body }));
+  };
+  expect(batchesOf([])).toEqual([]);
+  expect(batchesOf(named(1, 250)).map(({ length }) => length)).toEqual([100, 100, 50]);
+  const full = named(100, 100);
+  const batches = batchesOf(full);
+  expect(batches.flat()).toEqual(full);
+  for (const batch of batches) {
+    const bytes = batch.map(({ body }) => new TextEncoder().encode(JSON.stringify(body)).byteLength + 100);
+    expect(bytes.reduce((sum, one) => sum + one)).toBeLessThan(256_000);
+  }
+  expect(batches.length).toBe(2);
 });
 
 test.each([

@@ -18,8 +18,10 @@ import {
   runsInclude,
   runsOf,
 } from "../core/bundle.ts";
+import { portionsOf } from "../core/portions.ts";
 import { atGate } from "../gate/client.ts";
 import { randomText } from "../ids.ts";
+import { MESSAGE_DELIVERIES } from "../ingest/enqueue.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -242,13 +244,15 @@ function messageFor(
 
 /**
  * Has deliveries that wait attempted now, with live traffic: they wait for no drain. When the queue does not take their
- * message, drains come for them.
+ * messages, drains come for them.
  */
 export async function attemptWaiting(services: Services, keys: readonly DeliveryKey[]): Promise<void> {
   if (keys.length === 0) return;
-  const body = { bundles: partsOf(keys), owner: randomText(OWNER_LENGTH), takesWaiting: true } as const;
+  const messages = portionsOf(keys, MESSAGE_DELIVERIES).map((some) => ({
+    body: { bundles: partsOf(some), owner: randomText(OWNER_LENGTH), takesWaiting: true } as const,
+  }));
   try {
-    await services.deliveries.send(body);
+    for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
   } catch (error) {
     services.log({ what: "waiting_not_enqueued", deliveries: keys.length, error: faultOf(error) });
     const destinations = new Set(keys.map(({ destinationId }) => destinationId));

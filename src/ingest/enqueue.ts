@@ -7,7 +7,7 @@ import { repeatedly } from "../time.ts";
 import type { CommittedBundle } from "./commit.ts";
 
 /** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
-const MESSAGE_DELIVERIES = 100;
+export const MESSAGE_DELIVERIES = 100;
 
 /** How far ahead the sweep enqueues scheduled bundles: to the next sweep, and half as far again in case that one is late. */
 export const AHEAD_MS = 90_000;

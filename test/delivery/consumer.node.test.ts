@@ -101,7 +101,7 @@ describe("a delivery that waits", () => {
 
   test("waits for a drain where the queue does not take its message", async () => {
     const shop = await waits();
-    const deliveries = { send: async () => Promise.reject(new Error("as the test wants it")) };
+    const deliveries = { sendBatch: async () => Promise.reject(new Error("as the test wants it")) };
     await world.handled("retry", (services) => attemptWaiting(services, world.rows(shop)), {
       instead: () => ({ deliveries: deliveries as unknown as Services["deliveries"] }),
     });

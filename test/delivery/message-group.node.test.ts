@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { BundlePart } from "../../src/core/bundle.ts";
 import {
   ackOrRetry,
+  attemptWaiting,
   distinct,
   groupMessages,
   messageGroupFinder,
@@ -362,6 +363,16 @@ describe("a message whose deliveries", () => {
     await postpone(broken.services, broken.group, 40);
     expect(broken.results).toEqual([{ retryIn: 40 }]);
   });
+});
+
+test("deliveries that wait get messages of a hundred each, of which none has another's owner", async () => {
+  const { services, deliveries } = setUp();
+  const keys = Array.from({ length: 5_000 }, (_, i) => ({ eventId: 128 * (i + 1), destinationId: A }));
+  await attemptWaiting(services, keys);
+  const sent = deliveries.taken().map(({ body }) => body);
+  expect(sent.map(({ bundles }) => bundles.length)).toEqual(Array(50).fill(100));
+  expect(new Set(sent.map(({ owner }) => owner)).size).toBe(50);
+  expect(sent.every(({ takesWaiting }) => takesWaiting)).toBe(true);
 });
 
 describe("retries that have no message", () => {
