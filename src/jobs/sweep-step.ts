@@ -9,7 +9,7 @@ import type { SweepPart } from "../store/schema.ts";
 import { type SweepLease, type SweepParts, type SweepWork, saveSweep, sweepWork } from "../store/sweep.ts";
 import type { MayContinue, Step, Turn } from "./runner.ts";
 
-const EVERYTHING: SweepWork = { scheduled: true, lost: true, overdue: true, expired: true };
+const EVERYTHING: SweepWork = { scheduled: true, lost: true, overdue: true, expired: true, lined: true };
 /** Longer than a step and the message to the next one, shorter than the minute between two cron invocations. */
 export const LEASE_MS = 50_000;
 
@@ -22,7 +22,7 @@ export type PartTurn = Readonly<{
   page: number;
   /** The cursor that the part returned last. */
   cursor: SweepPart["cursor"];
-  /** Whether a part has anything to do in the database. Costs a query the first time that any part of the step asks. */
+  /** Whether there is such work in the database. Costs a query the first time that any part of the step asks. */
   hasWork: (db: D1Database, part: keyof SweepWork) => Promise<boolean>;
   /** Whether queries and time are left for more work than the least that a part does. */
   mayContinue: MayContinue;

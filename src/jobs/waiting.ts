@@ -3,7 +3,7 @@
  * age limit expire.
  *
  * Both walks go round, over the destinations with waiting deliveries, and over all waiting deliveries, as packs and
- * rows. An index by age limit would find expired ones at once, but cost two more written rows for each delivery that
+ * rows, and those that stand behind others of their lines. An index by age limit would find expired ones at once, but cost two more written rows for each delivery that
  * ever waits; the walk costs rows read, of which a thousand are billed like one written.
  */
 
@@ -19,6 +19,7 @@ import type { Services } from "../services.ts";
 import { allOf, inTurn } from "../store/databases.ts";
 import { destinationsFor } from "../store/destinations.ts";
 import {
+  expireBehind,
   expireWaiting,
   expireWaitingPacks,
   standingDestinations,
@@ -59,10 +60,11 @@ const CHECKED = 2_000;
  */
 const CHECKED_IN_ALL = 24_000;
 
-/** Walks that check age limits, and the share that each may take of what is left to check. */
+/** Walks that check age limits, what they look through, and the share that each may take of what is left to check. */
 const EXPIRIES = [
-  { expire: expireWaitingPacks, share: 0.5 },
-  { expire: expireWaiting, share: 1 },
+  { expire: expireBehind, work: "lined", share: 0.3 },
+  { expire: expireWaitingPacks, work: "expired", share: 0.5 },
+  { expire: expireWaiting, work: "expired", share: 1 },
 ] as const;
 
 /** Where a walk over the destinations with waiting deliveries is: in which group of databases, and after which id. */
@@ -202,7 +204,7 @@ async function scheduleEach(
   return { looked, scheduled };
 }
 
-/** Ends waiting deliveries past their age limit, among the next that the walks over packs and rows come to. */
+/** Ends deliveries past their age limit, among the next that the walks over lines, packs and rows come to. */
 export async function expireOverdue(services: Services, turn: PartTurn): Promise<PartResult> {
   const [first, ...given] = turn.cursor;
   /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
@@ -212,8 +214,8 @@ export async function expireOverdue(services: Services, turn: PartTurn): Promise
   let checked = 0;
   const mayContinue = () => checked < CHECKED_IN_ALL && turn.mayContinue();
   const walked = await inTurn(services, Number(first) || 0, mayContinue, async (db, number) => {
-    if (!(await turn.hasWork(db, "expired"))) return false;
-    for (const [place, { expire, share }] of EXPIRIES.entries()) {
+    for (const [place, { expire, work, share }] of EXPIRIES.entries()) {
+      if (!(await turn.hasWork(db, work))) continue;
       const until = checked + Math.ceil((CHECKED_IN_ALL - checked) * share);
       if (checked >= until) continue;
       const next = async (after: DeliveryKey) => {

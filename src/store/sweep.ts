@@ -277,10 +277,12 @@ const WORK = `
       WHERE id > coalesce((${WATERMARK}), 0) ORDER BY id LIMIT 1), 0)) AS lost,
     (EXISTS (SELECT 1 FROM deliveries WHERE state = 'retrying' AND next_attempt_at <= ?2)
       OR EXISTS (SELECT 1 FROM packs WHERE recover_at <= ?2)) AS overdue,
-    ${nextWaiting("''")} IS NOT NULL AS expired`;
+    ${nextWaiting("''")} IS NOT NULL AS expired, EXISTS (SELECT 1 FROM lines) AS lined`;
 
-/** Which parts of the sweep have something to do in a database. */
-export type SweepWork = Readonly<Record<"scheduled" | "lost" | "overdue" | "expired", boolean>>;
+/** Which parts of the sweep have something to do in a database; `lined`: deliveries stand in lines there. */
+export type SweepWork = Readonly<Record<(typeof WORKS)[number], boolean>>;
+
+const WORKS = ["scheduled", "lost", "overdue", "expired", "lined"] as const;
 
 /**
  * Finds out in one statement of a few seeks whether there is work: most databases have none in most minutes.
@@ -289,8 +291,7 @@ export type SweepWork = Readonly<Record<"scheduled" | "lost" | "overdue" | "expi
  */
 export async function sweepWork(db: D1Database, until: number, horizon: number): Promise<SweepWork> {
   const found = await db.prepare(WORK).bind(until, horizon).first<Record<keyof SweepWork, number>>();
-  const is = (part: keyof SweepWork) => Boolean(found?.[part]);
-  return { scheduled: is("scheduled"), lost: is("lost"), overdue: is("overdue"), expired: is("expired") };
+  return Object.fromEntries(WORKS.map((work) => [work, Boolean(found?.[work])])) as SweepWork;
 }
 
 // ── Overdue deliveries ──

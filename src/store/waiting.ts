@@ -20,6 +20,7 @@ import { HELD_KEYS, namesOf, parkedIn } from "./lines.ts";
 import { packedRows, packsOf, settingBits, WITHOUT_ATTEMPT } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./record.ts";
 import {
+  anyOf,
   bundleIdOf,
   countIn,
   countUpTo,
@@ -495,6 +496,54 @@ export async function expireWaitingPacks(
   const isEnd = looked === found.length && found.length < limit;
   const upto = last && { destinationId: last.destinationId, eventId: lastEventOf(last.bundleId) };
   return { upto: isEnd ? undefined : upto, looked, ...(await expired(db, over, now)) };
+}
+
+const NEXT_BEHIND = `
+  SELECT destination_id AS destinationId, line, event_id AS eventId, give_up_at AS giveUpAt FROM lines
+  WHERE (destination_id, line, event_id) > (?1, ?2, ?3) ORDER BY destination_id, line, event_id LIMIT ?4`;
+
+/** Deliveries `[destination, event, line]` that stand behind others, and nothing else is stored of. */
+const EXPIRE_BEHIND = `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
+  SELECT n.destination_id, n.event_id, 'dead', 'expired', n.give_up_at, ?2
+  FROM json_each(?1) w CROSS JOIN lines n
+    ON n.destination_id = w.value ->> 0 AND n.line = w.value ->> 2 AND n.event_id = w.value ->> 1
+  WHERE n.event_id > (SELECT min(event_id) FROM lines WHERE destination_id = n.destination_id AND line = n.line)
+    AND NOT EXISTS (SELECT 1 FROM packs p WHERE p.destination_id = n.destination_id
+      AND p.bundle_id = ${bundleIdOf("n.event_id")} AND ${hasBit(anyOf("p"), "n.event_id")})
+  ON CONFLICT DO NOTHING RETURNING destination_id AS destinationId`;
+
+/** Between a destination and a line of it. */
+const OF = " ";
+
+/**
+ * The same for deliveries that stand behind others of their lines: nothing comes to those behind a dead one that holds its
+ * line, or to those of a paused destination. `after` and `upto` name a line with its destination.
+ */
+export async function expireBehind(
+  db: D1Database,
+  after: DeliveryKey,
+  now: number,
+  limit: number,
+): Promise<Expired> {
+  type Row = DeliveryKey & { line: string; giveUpAt: number };
+  const [destination = "", line = ""] = after.destinationId.split(OF);
+  const rows = await select<Row>(db, NEXT_BEHIND, destination, line, after.eventId, limit);
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  const upto = last && { destinationId: `${last.destinationId}${OF}${last.line}`, eventId: last.eventId };
+  const over = rows.filter(({ giveUpAt }) => giveUpAt <= now);
+  if (over.length === 0) return { upto, looked: rows.length, ended: new Map(), held: [] };
+  const names = JSON.stringify(over.map((one) => [one.destinationId, one.eventId, one.line]));
+  const [ended, held] = await db.batch<DeliveryKey>([
+    db.prepare(EXPIRE_BEHIND).bind(names, now),
+    db.prepare(HELD_KEYS).bind(names),
+  ]);
+  return {
+    upto,
+    looked: rows.length,
+    ended: addedUp((ended?.results ?? []).map(({ destinationId }) => [destinationId, 1])),
+    held: held?.results ?? [],
+  };
 }
 
 /** By destination. If some were sent meanwhile, which ones is not looked up: the counts are for logs. */

@@ -236,6 +236,30 @@ describe("a line", () => {
   });
 });
 
+test("a long line expires while its destination is paused", async () => {
+  await newDestination({ ordering: "destination", status: "paused" });
+  for (let i = 0; i < 3; i++)
+    await world.consume(await world.postBundles(60, { options: { ttlSeconds: 60 } }));
+  await world.consume(await world.postBundles(1));
+  await world.settled();
+  const states = async () => {
+    const all = Object.groupBy(await storedRows(), ({ state }) => state);
+    return Object.entries(all).map(([state, rows]) => [state, rows?.length]);
+  };
+  expect(await states()).toEqual([["waiting", 1]]);
+  world.clock.pass(61_000);
+  for (let minute = 0; minute < 2; minute++) {
+    await runCron(world.services);
+    await world.settled();
+    world.clock.pass(60_000);
+  }
+  expect(await states()).toEqual([
+    ["dead", 180],
+    ["waiting", 1],
+  ]);
+  expect(await lines()).toBe(1);
+});
+
 describe("a destination that holds keys", () => {
   let destination: string;
   beforeEach(async () => {
@@ -269,6 +293,22 @@ describe("a destination that holds keys", () => {
     await world.settled();
     expect(held).toMatchObject([{ event, destination: { id: destination } }]);
     expect(await rowOf({ destinationId: destination, eventId: event })).toMatchObject({ state: "dead" });
+  });
+
+  test("lets what stands behind a dead delivery expire, and no other key wait for that", async () => {
+    await world.consume(await world.postBundles(2, { ...keyed("a", 3), options: { ttlSeconds: 60 } }));
+    await world.consume(await post("a", 4));
+    expect(await lines()).toBe(5);
+    world.clock.pass(61_000);
+    await runCron(world.services);
+    await world.settled();
+    expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
+      ["dead", "permanent"],
+      ["dead", "expired"],
+      ["dead", "expired"],
+    ]);
+    expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 2 }]);
+    expect(sentTo(destination)).toEqual([1]);
   });
 
   test("goes on when the dead delivery is retried with success", async () => {

@@ -20,7 +20,7 @@ import {
 const [A, B] = ["dst_a", "dst_b"] as const;
 const UNTIL = 2_000;
 const HORIZON = 1_000;
-const NOTHING = { scheduled: false, lost: false, overdue: false, expired: false };
+const NOTHING = { scheduled: false, lost: false, overdue: false, expired: false, lined: false };
 
 let db: D1Database;
 beforeEach(() => {
@@ -100,6 +100,11 @@ describe("the sweep of a database", () => {
       ]);
     else await insertPacks(db, [{ destination: A, bundle: 1, inFlight: [1], recoverAt: at }]);
     expect(await work()).toEqual({ ...NOTHING, overdue });
+  });
+
+  test("looks at the age limits of what stands in lines", async () => {
+    await insertRows(db, "lines", [{ destination_id: A, line: "*", event_id: 128, give_up_at: 9, holds: 0 }]);
+    expect(await work()).toEqual({ ...NOTHING, lined: true });
   });
 
   test("looks at the age limits of whatever waits", async () => {
