@@ -9,7 +9,8 @@ import { type ErasureInsert, erasureBeginning, erasureOf } from "../erasures/sql
 
 const EMPTY_DESTINATIONS = `
   UPDATE destinations SET description = NULL, metadata = NULL, headers = NULL, sealed_headers = NULL, auth = NULL,
-    target_token = NULL, notice_channel = NULL, notice_target = NULL, uid = NULL WHERE tenant = ?1`;
+    target_token = NULL, notice_channel = NULL, notice_target = NULL, uid = NULL, transform = NULL, certification = NULL
+  WHERE tenant = ?1`;
 
 const REVOKE_KEYS = "UPDATE api_keys SET revoked_at = ?2 WHERE tenant = ?1 AND revoked_at IS NULL";
 

@@ -24,6 +24,8 @@ const described = {
   sealed_headers: { x: "sealed" },
   auth: { kind: "basic" },
   target_token: "token",
+  transform: { version: 1, after: -1, at: 1, template: { headers: { "x-token": "t" } } },
+  certification: "{}",
 };
 
 /** Everything of the tenant, with its name in all ids. */
