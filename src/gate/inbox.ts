@@ -179,7 +179,8 @@ export class Inbox {
       this.#overduePage(consumer, now + visibleMs, isAlone ? Number.MAX_SAFE_INTEGER : now) ??
       this.#returnedPage(consumer, limit, now + visibleMs, now);
     if (page) return { kind: "page", ...page };
-    if (this.#count("pages WHERE consumer = ?", consumer) >= MOST_PAGES) return { kind: "full", of: "pages" };
+    const open = this.#count("pages WHERE consumer = ? AND committed = 0", consumer);
+    if (open >= MOST_PAGES) return { kind: "full", of: "pages" };
     if (now - (known?.fetched_at ?? 0) >= FETCH_WRITTEN_MS) this.#keepFetch(consumer, now);
     const start = this.#head(consumer);
     const late = this.late(start.late, undefined, limit);
@@ -349,9 +350,32 @@ export class Inbox {
     if (last !== undefined) {
       this.#rows("DELETE FROM pages WHERE consumer = ? AND id < ? AND events IS NULL", consumer, before);
       this.#rows("UPDATE consumers SET position = ? WHERE name = ?", last.end, consumer);
-    }
+    } else if (events === null) this.#join(consumer, id);
     this.#rows("UPDATE consumers SET committed_at = ? WHERE name = ?", now, consumer);
     return JSON.parse(this.#consumer(consumer)?.position ?? "");
+  }
+
+  /** Joins a committed page to its neighbours that are committed too, so that one which stays open leaves few rows behind it. */
+  #join(consumer: string, id: number): void {
+    const ranges = "FROM pages WHERE consumer = ? AND events IS NULL";
+    const [before] = this.#rows<PageRow>(
+      `SELECT * ${ranges} AND id < ? ORDER BY id DESC LIMIT 1`,
+      consumer,
+      id,
+    );
+    const [after] = this.#rows<PageRow>(`SELECT * ${ranges} AND id > ? ORDER BY id LIMIT 1`, consumer, id);
+    const first = before?.committed === 1 ? before.id : id;
+    const last = after?.committed === 1 ? after.id : id;
+    if (first === last) return;
+    const move =
+      'UPDATE pages SET "end" = (SELECT "end" FROM pages WHERE consumer = ?1 AND id = ?3) WHERE consumer = ?1 AND id = ?2';
+    this.#rows(move, consumer, first, last);
+    this.#rows(
+      "DELETE FROM pages WHERE consumer = ? AND id > ? AND id <= ? AND events IS NULL",
+      consumer,
+      first,
+      last,
+    );
   }
 
   /** Where the consumer's next page begins. */

@@ -6,13 +6,22 @@
  * such a setting, are named.
  */
 
-import { type DeliveryKey, deliveryName, destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
+import {
+  type DeliveryKey,
+  deliveryName,
+  destinationsOf,
+  eventAt,
+  type Plan,
+  runsInclude,
+} from "../core/bundle.ts";
+import { POLLED_TARGET } from "../core/inbox.ts";
 import { indexesIn } from "../core/pack.ts";
 import { portionsOf } from "../core/portions.ts";
 import { type Kept, shortest, wholeDays } from "../core/retention.ts";
 import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
 import { parsedOr } from "./columns.ts";
 import { repeatable, select } from "./databases.ts";
+import { LISTED_DESTINATIONS } from "./destination.ts";
 import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
 import type { BegunErasure } from "./schema.ts";
 import { oldBundlesSql, untilHorizon } from "./time-ranges.ts";
@@ -229,6 +238,19 @@ export async function eventsDone(
       ? [index]
       : [],
   );
+}
+
+const POLLED = `
+  SELECT d.id FROM ${LISTED_DESTINATIONS} WHERE d.url = '${POLLED_TARGET}' AND d.deleted_at IS NULL`;
+
+/** The events of a bundle that are in inboxes: consumers may fetch them as long as they have their content. */
+export async function eventsInInboxes(
+  first: D1Database,
+  plan: Plan,
+  indexes: readonly number[],
+): Promise<number[]> {
+  const polled = await select<{ id: string }>(first, POLLED, Object.keys(plan));
+  return indexes.filter((index) => polled.some(({ id }) => runsInclude(plan[id] ?? [], index)));
 }
 
 type OwnEnd = End & DeliveryKey;

@@ -11,6 +11,7 @@ import { HALF, indexesIn, type Mask } from "../core/pack.ts";
 import { portionsOf } from "../core/portions.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
+import { type Over, oldAmong } from "./delivery-filter.ts";
 
 /** Stored bytes of the bodies of the bundles that one page reads from a database: more than one row may have. */
 const STORED_BYTES = 4 * 1024 * 1024;
@@ -60,7 +61,7 @@ export async function readInbox(
   databases: Databases,
   destination: string,
   range: InboxRange,
-  now: number,
+  over: Over,
 ): Promise<InboxRead> {
   const { start, end, limit, late } = range;
   const logs = await Promise.all(
@@ -79,6 +80,7 @@ export async function readInbox(
     end ? events : events.slice(0, limit),
     end !== undefined,
   );
+  const isToBeRead = await toBeRead(over, loaded.deliveries.values());
   const taken: LoadedDelivery[] = [];
   const damaged: number[] = [];
   let position = start;
@@ -91,7 +93,7 @@ export async function readInbox(
       if (isFull || !loaded.read.has(event))
         return { deliveries: taken, damaged, end: position, isLast: false };
       if (delivery?.event.body === null) damaged.push(event);
-      else if (delivery && isToBeRead(delivery, now)) {
+      else if (delivery && isToBeRead(delivery)) {
         taken.push(delivery);
         bytes += size;
       }
@@ -197,19 +199,27 @@ export async function readReturned(
   databases: Databases,
   destination: string,
   events: readonly number[],
-  now: number,
+  over: Over,
 ): Promise<readonly LoadedDelivery[] | undefined> {
   const { deliveries, read } = await loadEvents(databases, destination, events, true);
   if (!events.every((event) => read.has(event))) return undefined;
+  const isToBeRead = await toBeRead(over, deliveries.values());
   return events.flatMap((event) => {
     const delivery = deliveries.get(event);
-    return delivery && isToBeRead(delivery, now) ? [delivery] : [];
+    return delivery && isToBeRead(delivery) ? [delivery] : [];
   });
 }
 
-function isToBeRead({ event, row }: LoadedDelivery, now: number): boolean {
-  const isAlive = (liveUntilOf(event) ?? Number.POSITIVE_INFINITY) > now;
-  return isAlive && event.body !== undefined && event.body !== null && row?.state !== "cancelled";
+/** An old event is hidden at once, whatever keeps its row. */
+async function toBeRead(over: Over, deliveries: Iterable<LoadedDelivery>) {
+  const isOld = await oldAmong(
+    over,
+    Array.from(deliveries, ({ event }) => event),
+  );
+  return ({ event, row }: LoadedDelivery): boolean => {
+    const isAlive = (liveUntilOf(event) ?? Number.POSITIVE_INFINITY) > over.now && !isOld(event);
+    return isAlive && event.body !== undefined && event.body !== null && row?.state !== "cancelled";
+  };
 }
 
 type Log = Readonly<{ steps: readonly Step[]; isLast: boolean }>;

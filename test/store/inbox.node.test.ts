@@ -17,6 +17,7 @@ const NOW = 1_000_000;
 const all = [0, 1, 2].map(() => memoryD1().bindingFor(async (_, work) => work()));
 const [db, ...further] = all as [D1Database, ...D1Database[]];
 const databases = { db, further };
+const OVER = { dueBy: -1, endedBy: -1, now: NOW, first: db };
 let counts: number[];
 beforeEach(async () => {
   counts = [0, 0, 0];
@@ -78,7 +79,7 @@ async function changeHeader(event: number, path: string, value: string, database
 type Late = Parameters<typeof readInbox>[2]["late"];
 
 async function read(start: InboxPosition = INBOX_START, limit = 100, late: Late = [], end?: InboxPosition) {
-  const page = await readInbox(databases, INBOX, { start, limit, late, ...(end && { end }) }, NOW);
+  const page = await readInbox(databases, INBOX, { start, limit, late, ...(end && { end }) }, OVER);
   return { ...page, events: page.deliveries.map(({ event }) => event.id) };
 }
 
@@ -269,19 +270,19 @@ describe("events that were returned", () => {
     await execute("UPDATE bundles SET body = x'00' WHERE id = ?1", bundleOf(damaged));
     const gone = eventAt(beforeFirstBundleOf(1) + 9, 0);
     const asked = [b + 1, expired, damaged, gone, a];
-    const found = await readReturned(databases, INBOX, asked, NOW);
+    const found = await readReturned(databases, INBOX, asked, OVER);
     expect(found?.map(({ event }) => event.id)).toEqual([b + 1, a]);
     await changeHeader(b, "version", "99", 1);
-    expect(await readReturned(databases, INBOX, asked, NOW)).toBeUndefined();
-    expect(await readReturned(databases, INBOX, [a], NOW)).toHaveLength(1);
-    expect(await readReturned(databases, INBOX, [], NOW)).toEqual([]);
+    expect(await readReturned(databases, INBOX, asked, OVER)).toBeUndefined();
+    expect(await readReturned(databases, INBOX, [a], OVER)).toHaveLength(1);
+    expect(await readReturned(databases, INBOX, [], OVER)).toEqual([]);
   });
 
   test("are all read, also when they are more than an isolate holds at once", async () => {
     const large = await post([{}]);
     await changeHeader(large, "events[2]", "8000000");
     const event = await post([sized(500_000)]);
-    const found = await readReturned(databases, INBOX, [large, event], NOW);
+    const found = await readReturned(databases, INBOX, [large, event], OVER);
     expect(found?.map(({ event }) => event.body?.byteLength)).toEqual([500_000]);
   });
 });

@@ -38,6 +38,7 @@ import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import type { LoadedDelivery } from "../../store/deliveries.ts";
+import { overBy } from "../../store/delivery-filter.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { countBehind, type InboxRead, oldestUnread, readInbox, readReturned } from "../../store/inbox.ts";
@@ -146,7 +147,7 @@ export const readFromPosition = service(
     const late = await atInbox(services, id, "lateInInbox", start.late, isSince ? after : 0, limit);
     if (late === undefined) return unavailable(UNREACHABLE);
     const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
-    const read = await readInbox(services, id, { start: from, late, limit }, services.now());
+    const read = await readInbox(services, id, { start: from, late, limit }, overBy(services));
     const { isLast, end } = read;
     const deliveries = await inVersions(services, read.deliveries);
     return ok<LoadedPage>({ deliveries, iterator: positionText(end), isLast });
@@ -299,7 +300,7 @@ async function nextPage(
       continue;
     }
     const { start, late, againAt } = next;
-    const read = await readInbox(services, id, { start, late, limit }, services.now());
+    const read = await readInbox(services, id, { start, late, limit }, overBy(services));
     logDamaged(services, id, read);
     const { deliveries, end, isLast } = read;
     const claim = { consumer, start, end, count: deliveries.length, visibleMs };
@@ -318,12 +319,12 @@ async function nextPage(
  */
 async function readAgain(services: Services, id: string, page: InboxPage) {
   const { start, end, late, events, done } = page;
-  const now = services.now();
+  const over = overBy(services);
   let deliveries: readonly LoadedDelivery[] | undefined;
   if (events === null) {
-    const read = await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, now);
+    const read = await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, over);
     if (isSamePosition(read.end, end)) ({ deliveries } = read);
-  } else deliveries = await readReturned(services, id, events, now);
+  } else deliveries = await readReturned(services, id, events, over);
   return deliveries?.filter(({ event }) => !done.includes(event.id));
 }
 

@@ -34,6 +34,7 @@ import {
   type ContentLimits,
   contentLimitsOf,
   eventsDone,
+  eventsInInboxes,
   type Later,
   type LimitsInUse,
   limitsInUse,
@@ -251,7 +252,12 @@ class ContentStep {
       ] as const satisfies readonly (readonly [BegunErasure["why"], Parameters<typeof eventsDone>[4]])[]) {
         const due = open[why === "over" ? "over" : "free"].filter((index) => !handled.has(index));
         const done = due.length === 0 ? [] : await eventsDone(db, bundle.id, plan, due, isDone);
-        const stopped = done.length === 0 ? undefined : await erase(why, done);
+        // Those in inboxes keep theirs until retention; a walk that goes over everything finds them once their destination is deleted.
+        const isKept = why === "delivered" && done.length > 0;
+        const kept = isKept ? await eventsInInboxes(this.#services.db, plan, done) : [];
+        for (const index of kept) handled.add(index);
+        const erased = done.filter((index) => !kept.includes(index));
+        const stopped = erased.length === 0 ? undefined : await erase(why, erased);
         if (stopped) return stopped;
       }
       const isLeft = [...open.over, ...open.free].some((index) => !handled.has(index));

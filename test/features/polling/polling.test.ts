@@ -1,4 +1,5 @@
 /** Polled destinations: consumers fetch pages and commit them, and nothing is skipped. */
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Principal } from "../../../src/core/principal.ts";
@@ -17,6 +18,7 @@ import { changeEventVersion, insertEventVersion } from "../../../src/store/event
 import { runCron } from "../../../src/upkeep.ts";
 import { accept } from "../../support/accept.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
+import { rowsOfAll } from "../../support/databases.ts";
 import { requeueOne } from "../../support/requeue.ts";
 import { execute, gateOf, newDestination, newWorld, rowOf, TENANT, type World } from "../../support/world.ts";
 
@@ -117,12 +119,40 @@ describe("an event for a polled destination", () => {
     expect(await drained()).toEqual([1, 4]);
   });
 
+  test("is not handed out once it is older than its tenant, or the deployment, keeps events", async () => {
+    await post(1);
+    const DAY = 24 * 60 * MINUTE;
+    world.clock.pass(world.services.config.retentionMs - 7 * DAY);
+    await post(2);
+    world.clock.pass(7 * DAY);
+    expect((await page({ consumer: "early", limit: 10 })).numbers).toEqual([2]);
+    const settings =
+      "INSERT INTO tenant_settings (tenant, retention_days, created_at, updated_at) VALUES (?1, 7, 0, 0)";
+    await execute(settings, TENANT);
+    await post(3);
+    expect(await drained()).toEqual([3]);
+  });
+
   test("is passed when its stored bytes are damaged, and that is logged", async () => {
     await post(1, 2);
     await execute("UPDATE bundles SET body = x'00' WHERE id = 1");
     expect(await drained()).toEqual([2]);
     expect(world.log).toContainEqual(expect.objectContaining({ what: "polled_event_corrupt" }));
   });
+});
+
+test("an event whose bundle cannot be read is not passed, and those before it are handed out", async () => {
+  await post(1, 2, 3);
+  const [{ header } = { header: "" }] = await rowsOfAll<{ header: string }>(
+    "SELECT header FROM bundles WHERE id = 2",
+  );
+  await execute("UPDATE bundles SET header = 'oops' WHERE id = 2");
+  const first = await page();
+  expect(first.numbers).toEqual([1]);
+  expect((await commit(first.iterator)).kind).toBe("ok");
+  expect(await poll()).toMatchObject({ kind: "ok", value: { data: [], done: false } });
+  await execute("UPDATE bundles SET header = ?1 WHERE id = 2", header);
+  expect(await drained()).toEqual([2, 3]);
 });
 
 test("an event that only later code can read is not passed, nor is a page that has one committed", async () => {
@@ -297,6 +327,36 @@ test("a consumer far behind is as old as the event that is next, however many ne
   const found = await getConsumers({ services: world.services, principal: { scopes: ["read"] } }, id);
   expect(found).toMatchObject({
     value: { data: [{ lag: { events: 1_000, is_more: true, seconds: 60 } }] },
+  });
+});
+
+test("a page that is held for hours leaves room for a thousand others, whatever has been committed behind it", async () => {
+  const visibleMs = 12 * 60 * MINUTE;
+  await runInDurableObject(gateOf(id), async (gate, { storage }) => {
+    const nextStart = async () => {
+      const next = await gate.nextInInbox({ consumer: "c", limit: 1, visibleMs });
+      if (next.kind !== "unread") throw new Error(next.kind);
+      return next.start;
+    };
+    const take = async () => {
+      const start = await nextStart();
+      const end = { late: 0, next: [(start.next[0] ?? 128) + 1] };
+      return (await gate.claimPage({ consumer: "c", start, end, count: 1, visibleMs })) ?? 0;
+    };
+    const done = (page: number) => gate.commitPage({ consumer: "c", page, returned: [] });
+    const held = await take();
+    for (let n = 0; n < 1_100; n += 2) {
+      const [one, other] = [await take(), await take()];
+      await done(n % 4 === 0 ? other : one);
+      await done(n % 4 === 0 ? one : other);
+    }
+    expect([...storage.sql.exec("SELECT id FROM pages")]).toHaveLength(2);
+    const {
+      next: [upto],
+    } = await nextStart();
+    expect(upto).toBe(128 + 1_101);
+    expect(await done(5)).toMatchObject({ kind: "committed", position: { next: [] } });
+    expect(await done(held)).toMatchObject({ kind: "committed", position: { next: [upto] } });
   });
 });
 

@@ -268,6 +268,28 @@ describe("an event of a tenant that keeps no payloads", () => {
     expect(await bodies()).toEqual(["", ""]);
   });
 
+  test("keeps it in an inbox, whose consumers may fetch it later, until that is deleted", async () => {
+    await setFree();
+    await execute("UPDATE destinations SET url = 'poll:inbox'");
+    const hook = await newDestination({ eventTypes: ["order.paid"] });
+    await world.postBundles(1, { type: "other", data: "in an inbox" });
+    await world.consume(await world.postBundles(1, { data: "in an inbox and sent" }));
+    await execute("UPDATE destinations SET event_types = '[\"none\"]' WHERE id = ?1", here);
+    await world.consume(await world.postBundles(1, { data: "sent" }));
+    expect(world.receiver.to(urlOf(hook))).toHaveLength(2);
+    const left = async () => {
+      await contentRetention.run(world.services);
+      return bodies();
+    };
+    world.clock.pass(2 * MINUTE);
+    expect(await left()).toEqual(["in an inbox", "in an inbox and sent", ""]);
+    world.clock.pass(7 * DAY);
+    expect(await left()).toEqual(["in an inbox", "in an inbox and sent", ""]);
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", here);
+    world.clock.pass(DAY);
+    expect(await left()).toEqual(["", "", ""]);
+  });
+
   test("loses it in one written row for its whole bundle", async () => {
     await setFree();
     await delivered(MINUTE, [{ tenant: "rival" }]);
