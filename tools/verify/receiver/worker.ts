@@ -31,30 +31,36 @@ export class Endpoint implements DurableObject {
 
   constructor(ctx: DurableObjectState) {
     this.#sql = ctx.storage.sql;
-    this.#sql.exec(TABLES);
   }
 
   async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname.startsWith("/hooks/")) return this.#receive(request);
     if (request.method === "PUT") {
-      this.#sql.exec("INSERT OR REPLACE INTO script (id, json) VALUES (1, ?)", await request.text());
+      const script = await request.text();
+      this.#sql.exec(TABLES);
+      this.#sql.exec("INSERT OR REPLACE INTO script (id, json) VALUES (1, ?)", script);
       return new Response(null, { status: 204 });
     }
     const from = Number(searchParams.get("from") ?? 1);
-    return Response.json({ hits: this.#sql.exec<EndpointHit>(FOUND, from).toArray() });
+    return Response.json({ hits: this.#isThere() ? this.#sql.exec<EndpointHit>(FOUND, from).toArray() : [] });
+  }
+
+  /** Whether it has a script. Until then it has no tables either: they would be stored under any name. */
+  #isThere(): boolean {
+    return this.#sql.exec("SELECT 1 FROM sqlite_schema WHERE name = 'script'").toArray().length > 0;
   }
 
   async #receive(request: Request): Promise<Response> {
+    if (!this.#isThere()) return new Response("There is no such endpoint.", { status: 404 });
     const at = Date.now();
     this.#inFlight += 1;
     const inFlight = this.#inFlight;
     try {
       const body = await request.text();
-      const [stored] = this.#sql.exec<{ json: string }>("SELECT json FROM script").toArray();
-      if (stored === undefined) return new Response("There is no such endpoint.", { status: 404 });
+      const { json } = this.#sql.exec<{ json: string }>("SELECT json FROM script").one();
       const n = this.#insert(request.headers, body, at, inFlight);
-      const { status, afterMs = 0, headers = {} } = this.#replyTo(n, JSON.parse(stored.json));
+      const { status, afterMs = 0, headers = {} } = this.#replyTo(n, JSON.parse(json));
       if (afterMs > 0) await scheduler.wait(afterMs);
       this.#sql.exec("UPDATE hits SET answered_at = ?, status = ? WHERE n = ?", Date.now(), status, n);
       return new Response(null, { status, headers });
