@@ -68,7 +68,7 @@ type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
   ) => DestinationChange | Promise<DestinationChange>;
 }>;
 
-/** An input of the dashboard's form; the options of a choice are in destination-form.tsx. */
+/** An input of the dashboard's form; the options of a choice are in pages/ui/form-fields.ts. */
 export type FieldInput = Readonly<{
   kind: "text" | "list" | "json" | "number" | "choice";
   /** The part of the form that it stands in. */

@@ -23,24 +23,19 @@ import {
   showTooMany,
   showUnreadableForm,
 } from "./components/layout.tsx";
-import { registerApprovalPages } from "./pages/approvals.tsx";
+import { registerApprovals } from "./pages/approvals.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
-import { registerActions, registerForms } from "./pages/destination-actions.tsx";
-import { registerEditDestination, registerNewDestination } from "./pages/edit-destination.tsx";
+import { registerActions } from "./pages/destination-actions.tsx";
+import { registerDestinationForms } from "./pages/edit-destination.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypeVersions } from "./pages/event-type-versions.tsx";
-import {
-  LARGEST_IMPORT,
-  registerEditEventType,
-  registerEventTypePages,
-  registerImportEventTypes,
-} from "./pages/event-types.tsx";
+import { LARGEST_IMPORT, registerCatalogue } from "./pages/event-types.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
-import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
+import { registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
 import { registerReplaysPage } from "./pages/replays.tsx";
@@ -77,19 +72,15 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   // The API says what is wrong with a name that callers choose.
   app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
   const pages = [
-    registerNewDestination,
-    registerEditDestination,
-    registerForms,
+    registerDestinationForms,
     registerSimulator,
     registerKeyPages,
     registerPortalLinkPage,
-    registerEditEventType,
-    registerImportEventTypes,
+    registerCatalogue,
     registerSettings,
     registerTenantConfigPages,
     registerSignOut,
     registerOverview,
-    registerAllDestinations,
     registerDestination,
     registerDeliveriesPage,
     registerRepairPage,
@@ -97,12 +88,11 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerActions,
     registerSearchPage,
     registerEventPage,
-    registerEventTypePages,
     registerEventTypeVersions,
     registerGroupPages,
     registerErasurePages,
     registerTenantPage,
-    registerApprovalPages,
+    registerApprovals,
     registerAuditPages,
   ];
   for (const register of pages) register(app);

@@ -6,7 +6,6 @@
  * is stored as long as its input is left alone.
  */
 
-import { type Breaker, breakerShape } from "../../core/limits.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { RetrySpec } from "../../core/retry/policy.ts";
 import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
@@ -16,12 +15,13 @@ import { type DestinationKind, isDestinationKind } from "../../delivery/kinds/se
 import { fieldDescriptions, operatorFields } from "../../features/destinations/fields.ts";
 import { authInputs } from "../../features/destinations/inputs.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
-
 import {
+  breakerNames,
   destinationLabels,
   type FormFields,
   fieldsNamed,
   type InputAbout,
+  limitNames,
   type PlacedError,
   placeErrors,
   shownIn,
@@ -36,9 +36,6 @@ type Input = Readonly<Record<string, unknown>>;
 
 /** The input of a form, and the errors of inputs that cannot even be read. */
 export type Typed = Readonly<{ input: Input; errors: readonly FieldError[] }>;
-
-export const limitNames = ["max_concurrency", "rate_per_second", "rate_burst", "timeout_ms"] as const;
-export const breakerNames = Object.keys(breakerShape.fields) as readonly (keyof Breaker)[];
 
 /** The change that the form of the limits alone asks for. */
 export function limitsIn(form: Form) {

@@ -3,7 +3,7 @@
  * with an API key. A person who comes through Cloudflare Access needs none: each request is verified by itself.
  */
 
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import type { z } from "zod";
@@ -44,6 +44,8 @@ export type DashboardEnv = {
   };
 };
 
+/** The app, with which pages register their routes. */
+export type Dashboard = Hono<DashboardEnv>;
 export type DashboardContext = Context<DashboardEnv>;
 
 /** Opens a session and sets its cookie. */

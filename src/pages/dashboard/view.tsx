@@ -1,5 +1,6 @@
 /** The kit's pages as the dashboard has them: in English, with its addresses. */
 import type { AuditEntryView } from "../../features/audit/schema.ts";
+import { toolOf } from "../../http/mcp/approval.ts";
 import type { Services } from "../../services.ts";
 import type { Replay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
@@ -16,6 +17,7 @@ import {
 import { type KitTexts, dashboardTexts as texts } from "../ui/kit-texts.ts";
 import type { PageView } from "../ui/page.tsx";
 import { causeText, deliveryText, resultText } from "../ui/status-text.ts";
+import { outcomes } from "./outcomes.ts";
 import { type DashboardContext, mayCall } from "./session.ts";
 
 const f: Formats = {
@@ -30,12 +32,13 @@ const f: Formats = {
 
 const t: KitTexts = {
   ...texts,
+  done: outcomes,
   log: { ...texts.log, states: { ...texts.log.states, dead: "Dead" } },
   blocked: {
     ...texts.blocked,
     none: "No key is blocked. Where a delivery holds up later ones of its key, it appears here.",
     held: "dead, holds the key",
-    more: "More keys were not looked at: the API lists all of them.",
+    more: "There may be more: the API lists all of them.",
   },
   consumers: {
     ...texts.consumers,
@@ -63,7 +66,7 @@ const t: KitTexts = {
       ...texts.actions.about,
       pending:
         "Nothing is changed yet. If you approve, it is done at once, with the rights that the agent has then.",
-      approved: "Approved. Whether it was carried out is not known: see the audit trail.",
+      approved: "Approved. It is not known whether it was carried out: see the audit trail.",
     },
   },
   exchange: { ...texts.exchange, back: "Event", of: ", of " },
@@ -116,6 +119,9 @@ export function dashboardView({ now, mayCall }: Pick<PageView, "now" | "mayCall"
     deliveryAt: ({ id, event_id }, isExact) => `/dashboard/events/${event_id}${isExact ? `#${id}` : ""}`,
     eventAt: (event) => `/dashboard/events/${event}`,
     tagAt: (tenant, tag) => `/dashboard/deliveries?${new URLSearchParams({ tenant, tag })}`,
+    actionAt: (id) => `/dashboard/actions/${id}`,
+    actionsAt: ["/dashboard/actions", "Approvals"],
+    toolText: (tool) => toolOf({ tool })?.title ?? tool,
     causeText,
     resultText,
     authorText: actorText,

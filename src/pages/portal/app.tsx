@@ -22,14 +22,14 @@ import {
   showPortalUnreadableForm,
 } from "./layout.tsx";
 import type { Look } from "./look.ts";
-import { registerActionPages, registerAgentPage } from "./pages/agent.tsx";
+import { registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
-import { registerEndpointActions, registerResend } from "./pages/endpoint-actions.tsx";
+import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
 import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
-import { registerPortalEventType, registerPortalEventTypes } from "./pages/event-types.tsx";
+import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerPortalPolling } from "./pages/polling.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
@@ -60,15 +60,12 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
     registerEndpointForms,
     registerEndpointActions,
-    registerResend,
     registerPortalPolling,
     registerEndpoint,
     registerVerify,
     registerAgentPage,
-    registerActionPages,
     registerPortalDelivery,
     registerPortalEventTypes,
-    registerPortalEventType,
   ])
     register(app);
   app.notFound((c) => showPortalNotFound(c));

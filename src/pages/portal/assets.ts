@@ -1,11 +1,10 @@
 /** The portal's files: style sheets, script and icon. They are served by the Worker itself, under the hash of their content. */
-import type { Hono } from "hono";
 import { accentColours, brandingIn } from "../../core/portal-branding.ts";
 import { assetsAt, IMMUTABLE, mark } from "../ui/assets.ts";
 import { live } from "../ui/live.ts";
 import { charts, forms, page, parts, tokens } from "../ui/style.ts";
 import { portalScript } from "./script.ts";
-import type { PortalEnv } from "./session.ts";
+import type { Portal } from "./session.ts";
 import { portalStyle } from "./style.ts";
 
 const files = assetsAt("/portal", {
@@ -16,7 +15,7 @@ const files = assetsAt("/portal", {
 
 export const assetPath = files.path;
 
-export function registerAssets(app: Hono<PortalEnv>): void {
+export function registerAssets(app: Portal): void {
   files.register(app);
   app.get("/portal/accents/:name{[0-9a-f]{6}\\.css}", (c) => {
     const accent = `#${c.req.param("name").slice(0, 6)}`;

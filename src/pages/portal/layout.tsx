@@ -1,6 +1,6 @@
 /** The frame of every page of the portal, and the pages for what is not found, failed or was refused. */
 import { raw } from "hono/html";
-import type { Child, FC, PropsWithChildren } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
 import type { Refused, Result } from "../../core/result.ts";
 import type { Caller } from "../../features/service.ts";
@@ -9,10 +9,10 @@ import { answerPage, type PageStatus } from "../ui/page-answer.ts";
 import { Press, Select } from "../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
-import { LookProvider, useLook } from "./look.ts";
-import { portalOutcomeAt } from "./parts.tsx";
+import { usePortal } from "./look.ts";
 import { sentenceOf } from "./problems.ts";
 import { callerInPortal, type PortalContext } from "./session.ts";
+import type { Texts } from "./texts/en.ts";
 import { texts } from "./texts/languages.ts";
 import { portalView } from "./view.ts";
 
@@ -29,34 +29,29 @@ export async function showPortalPage(
   content: Child,
   status: PageStatus = 200,
 ) {
+  const view = portalView(c);
   const page = (
-    <InLook c={c}>
+    <PageProvider value={view}>
       <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
         {content}
       </main>
-    </InLook>
+    </PageProvider>
   );
   // The address of a form's result is no address to come back to.
   const { pathname, search } = new URL(c.req.url);
   const path = c.req.method === "GET" ? pathname + search : "/portal";
   const isVisit = c.get("visitor") !== undefined;
   return answerPage(c, page, status, (main) => (
-    <InLook c={c}>
+    <PageProvider value={view}>
       <Page frame={frame} main={main} path={path} isVisit={isVisit} />
-    </InLook>
+    </PageProvider>
   ));
 }
-
-const InLook: FC<PropsWithChildren<{ c: PortalContext }>> = ({ c, children }) => (
-  <LookProvider value={c.get("look")}>
-    <PageProvider value={portalView(c)}>{children}</PageProvider>
-  </LookProvider>
-);
 
 type PageProps = Readonly<{ frame: Frame; main: Child; path: string; isVisit: boolean }>;
 
 const Page: FC<PageProps> = ({ frame, main, path, isVisit }) => {
-  const { t, language, theme, brand, origins } = useLook();
+  const { t, language, theme, brand, origins } = usePortal();
   const words = { live: t.live, late: t.late, copied: t.copied, notCopied: t.notCopied };
   return (
     <>
@@ -89,7 +84,7 @@ const Page: FC<PageProps> = ({ frame, main, path, isVisit }) => {
 };
 
 const PortalTop: FC<{ place: Frame["place"] }> = ({ place }) => {
-  const { t, returnUrl, brand } = useLook();
+  const { t, returnUrl, brand } = usePortal();
   return (
     <>
       <a class="skip" href="#main">
@@ -122,7 +117,7 @@ const PortalTop: FC<{ place: Frame["place"] }> = ({ place }) => {
 
 /** The logo stands beside the name, so it has no text of its own. */
 export const BrandName: FC = () => {
-  const { brand, t } = useLook();
+  const { brand, t } = usePortal();
   return (
     <a class="brand" href="/portal">
       {brand.logo ? <img src={brand.logo} alt="" height={32} referrerpolicy="no-referrer" /> : null}
@@ -132,7 +127,7 @@ export const BrandName: FC = () => {
 };
 
 const Foot: FC<{ path: string; live: boolean }> = ({ path, live }) => {
-  const { t, language, theme } = useLook();
+  const { t, language, theme } = usePortal();
   return (
     <footer class="foot frame">
       {live && <span class="live-indicator">{t.live}</span>}
@@ -213,7 +208,7 @@ export function showPortalRefusal(c: PortalContext, sentence: string, back: stri
         <p>{sentence}</p>
       </div>
       <p class="lede">
-        <a href={back}>{t.refused.back}</a>
+        <a href={back}>{t.backToSender}</a>
       </p>
     </section>,
     status,
@@ -224,6 +219,11 @@ export function showRefused(c: PortalContext, refused: Refused, back: string, se
   const { kind } = refused;
   const status = kind === "not_found" ? 404 : kind === "forbidden" ? 403 : statusOfRefused(refused);
   return showPortalRefusal(c, sentence ?? sentenceOf(c.get("look"), refused), back, status);
+}
+
+/** Where to redirect to after an action, so that reloading the page does not repeat it. */
+export function portalOutcomeAt(path: string, outcome: keyof Texts["done"], anchor = ""): string {
+  return `${path}?done=${outcome}${anchor}`;
 }
 
 /** Back to the page, which says what has been done; the refusal where nothing has. */

@@ -1,11 +1,11 @@
 /** How the pages look for a visitor: language, theme, branding, and where they lead back to. */
-import { createContext, useContext } from "hono/jsx";
 import type { Config } from "../../config.ts";
 import type { PortalLanguage, PortalTheme, PortalVisit } from "../../core/portal-access.ts";
 import { tenantPortalOf } from "../../core/portal-access.ts";
 import { brandingIn, brandingOf } from "../../core/portal-branding.ts";
 import type { TenantSettings } from "../../features/tenants/settings.ts";
 import type { Formats } from "../ui/format.ts";
+import { type PageView, usePage } from "../ui/page.tsx";
 import type { Texts } from "./texts/en.ts";
 import { formatsIn, languageAccepted, texts } from "./texts/languages.ts";
 
@@ -20,15 +20,11 @@ export type Look = Readonly<{
   origins: readonly string[];
 }>;
 
-const look = createContext<Look | undefined>(undefined);
+/** What components of the portal use of the page around them. */
+export type PortalView = PageView & Look;
 
-export const LookProvider = look.Provider;
-
-/** The look of the page around a component. */
-export function useLook(): Look {
-  const around = useContext(look);
-  if (around === undefined) throw new Error("There is no page around this component");
-  return around;
+export function usePortal(): PortalView {
+  return usePage() as PortalView;
 }
 
 type Asked = Readonly<{

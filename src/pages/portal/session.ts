@@ -4,7 +4,7 @@
  * In a frame on the sender's page the cookie is partitioned by that page's site (CHIPS): browsers that block third-party
  * cookies keep it, and it is worth nothing in a frame on another site.
  */
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import type { PortalVisit } from "../../core/portal-access.ts";
@@ -25,6 +25,8 @@ export type PortalEnv = {
   };
 };
 
+/** The app, with which pages register their routes. */
+export type Portal = Hono<PortalEnv>;
 export type PortalContext = Context<PortalEnv>;
 
 /** The visitor, for a service. */

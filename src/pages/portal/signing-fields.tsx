@@ -5,11 +5,11 @@ import { bodyForms } from "../../core/content.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 import { errorsIn, signatureFieldsOf, signatureFormsIn } from "../dashboard/destination-input.ts";
-import { type FormState, Input } from "../ui/fields.tsx";
+import { Input, useForm } from "../ui/fields.tsx";
 import { type Form, textIn } from "../ui/format.ts";
 import { Fold } from "../ui/parts.tsx";
-import { SignatureForms, templateLabels, templateNames } from "../ui/signature-forms.tsx";
-import { type Look, useLook } from "./look.ts";
+import { SignatureForms, templateExamples, templateLabels, templateNames } from "../ui/signature-forms.tsx";
+import { type Look, usePortal } from "./look.ts";
 import type { FieldFaults } from "./problems.ts";
 
 type Signed = Pick<ReturnType<typeof destinationView>, "body" | "signature_forms">;
@@ -40,9 +40,10 @@ export function isOfSigning({ field }: FieldError): boolean {
 export function signingFaults({ t }: Look, form: Form, errors: readonly FieldError[]): FieldFaults {
   const placed = errorsIn(form, errors.filter(isOfSigning)).map(({ input = "" }) => {
     const name = templateNames.find((one) => one === /^template_\d_(\w+)$/.exec(input)?.[1]);
-    return name === undefined
-      ? ["signature_forms", t.faults.signature_forms]
-      : [input, t.signing.faults[name]];
+    if (name === undefined) return ["signature_forms", t.faults.signature_forms];
+    if (name === "content" || name === "prefix") return [input, t.signing.faults[name]];
+    const example = templateExamples[name];
+    return [input, example === undefined ? t.chooseOne : t.signing.faults.header(example)];
   });
   return Object.fromEntries(placed);
 }
@@ -52,19 +53,14 @@ export function signingLabels({ t }: Look): Readonly<Record<string, string>> {
   return { body: t.signing.body, signature_forms: t.signing.forms, ...templateLabels(t.signing.fields) };
 }
 
-export const SigningFields: FC<{ form: FormState }> = ({ form }) => {
-  const { signing: t } = useLook().t;
-  const isFaulty = form.errors.some(({ input = "" }) => /^(body|signature_forms|template_)/.test(input));
+export const SigningFields: FC = () => {
+  const { signing: t } = usePortal().t;
+  const isFaulty = useForm().errors.some(({ input = "" }) => /^(body|signature_forms|template_)/.test(input));
   return (
     <Fold title={t.title} open={isFaulty}>
       <div class="stack">
-        <Input
-          kind="choice"
-          form={form}
-          name="body"
-          options={bodyForms.map((name) => [name, t.bodies[name]])}
-        />
-        <SignatureForms form={form} />
+        <Input name="body" options={bodyForms.map((name) => [name, t.bodies[name]])} />
+        <SignatureForms />
       </div>
     </Fold>
   );

@@ -4,27 +4,19 @@ import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import type { Replay } from "../../store/replays.ts";
-import { type AttemptEnd, attemptsMade, capitalized, type StateText, type Tone } from "../ui/status-text.ts";
+import {
+  type AttemptEnd,
+  attemptsMade,
+  capitalized,
+  deliveryTone,
+  type StateText,
+  statusTone,
+} from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
 
-const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
-  paused: "quiet",
-  unknown: "warn",
-  hold: "warn",
-  circuit_open: "bad",
-  probing: "warn",
-  storm: "bad",
-  rate_limited: "busy",
-  idle: "quiet",
-  failing: "warn",
-  recovering: "busy",
-  healthy: "good",
-};
-
 export function portalStatusText(look: Look, status: DestinationStatus, now: number): StateText {
-  const isOurs = status.kind === "paused" && status.reason !== null && status.reason !== "manual";
   return {
-    tone: isOurs ? "bad" : tones[status.kind],
+    tone: statusTone(status),
     label: look.t.status[status.kind],
     text: sentence(look, status, now),
   };
@@ -55,28 +47,13 @@ type Delivery = Pick<
   "state" | "attempts" | "reason" | "next_attempt_at" | "waiting_until" | "last_status" | "last_error"
 > & { readonly log?: readonly unknown[] };
 
-const BLOCKED: readonly unknown[] = ["paused", "hold", "circuit_open"];
-
 export function portalDeliveryText(look: Look, delivery: Delivery, now: number): StateText {
   const { t } = look;
   const label = t.log.states[delivery.state];
-  return { tone: deliveryTone(delivery), label, text: capitalized(deliverySentence(look, delivery, now)) };
+  return { tone: deliveryTone(delivery), label, text: capitalized(portalSentence(look, delivery, now)) };
 }
 
-function deliveryTone({ state, reason }: Delivery): Tone {
-  switch (state) {
-    case "delivered":
-      return "good";
-    case "dead":
-      return "bad";
-    case "cancelled":
-      return "quiet";
-    default:
-      return BLOCKED.includes(reason) ? "warn" : "busy";
-  }
-}
-
-function deliverySentence(look: Look, delivery: Delivery, now: number): string {
+function portalSentence(look: Look, delivery: Delivery, now: number): string {
   const { t, f } = look;
   const { state, reason = "" } = delivery;
   const made = attemptsMade(delivery);
@@ -111,15 +88,14 @@ function timeOf(iso: string | undefined, otherwise: number): number {
 /** A reason, or the cause of a failure: `http_503` as "HTTP 503". One that nobody has written words for is spelled out. */
 export function reasonText({ t }: Look, reason: string): string {
   const status = /^http_(\d{3})$/.exec(reason)?.[1];
-  if (status !== undefined) return t.delivery.http(status);
+  if (status !== undefined) return `HTTP ${status}`;
   return Object.hasOwn(t.reasons, reason)
     ? t.reasons[reason as keyof typeof t.reasons]
     : reason.replaceAll("_", " ");
 }
 export function portalResultText(look: Look, { status, error }: AttemptEnd): string {
-  const { t } = look;
-  const http = status === undefined ? undefined : t.delivery.http(String(status));
-  if (error === undefined) return http ?? t.reasons.network;
+  const http = status === undefined ? undefined : `HTTP ${status}`;
+  if (error === undefined) return http ?? look.t.reasons.network;
   const why = reasonText(look, error);
   return http === undefined ? why : `${why} (${http})`;
 }

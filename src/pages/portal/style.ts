@@ -18,18 +18,12 @@ export const portalStyle = /* css */ `
 .choices .hint { margin: 0 0 0 1.375rem; }
 .lines th.traffic { width: 14rem; }
 textarea.short { min-height: 4.5rem; }
-[aria-invalid="true"] { border-color: var(--bad); }
 .figures + .legend { margin: 1.5rem 0 0.75rem; }
 .lede + table { margin-top: 1.25rem; }
-.settings { display: grid; grid-template-columns: minmax(8rem, 14rem) minmax(0, 1fr); gap: 0.5rem 1.25rem; }
-.settings dt { color: var(--soft); }
-.settings dd { overflow-wrap: anywhere; }
 ol.steps, ul.rules { list-style: revert; padding-left: 1.25rem; display: grid; gap: 0.375rem; }
 button.danger { color: var(--bad); }
 button.danger:hover { border-color: var(--bad); color: var(--bad); }
 @media (max-width: 46rem) {
   .log li { grid-template-columns: minmax(0, 1fr); }
-  .settings { grid-template-columns: minmax(0, 1fr); gap: 0; }
-  .settings dd { margin-bottom: 0.625rem; }
 }
 `;

@@ -11,6 +11,7 @@ import { portalView } from "./view.ts";
 export const portalSurface: Surface<PortalEnv> = {
   destinations: "/portal/endpoints",
   deliveries: "/portal/deliveries",
+  actions: "/portal/actions",
   callerOf: callerInPortal,
   find: (c, id) => getDestination(callerInPortal(c), id),
   viewOf: portalView,

@@ -4,20 +4,18 @@ import { refuseWithout } from "../../core/principal.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import type { PortalVisitor } from "../../features/portal-links/visits.ts";
 import type { Services } from "../../services.ts";
-import type { PageView } from "../ui/page.tsx";
+import type { PortalView } from "./look.ts";
 import type { PortalContext } from "./session.ts";
 import { portalDeliveryText, portalReplayText, portalResultText, reasonText } from "./state-text.ts";
 
 /** How pages are shown to the visitor, or to nobody in particular where there is none, or the services have failed. */
-export function portalView(c: PortalContext): PageView {
+export function portalView(c: PortalContext): PortalView {
   const look = c.get("look");
   const visitor = c.get("visitor") as PortalVisitor | undefined;
   const now = (c.get("services") as Services | undefined)?.now() ?? 0;
   return {
+    ...look,
     now,
-    language: look.language,
-    f: look.f,
-    t: look.t,
     mayCall: ({ permission }) =>
       visitor !== undefined && refuseWithout(permission, visitor.principal) === undefined,
     may: (action) => visitor !== undefined && allows(visitor.access, action),
@@ -25,6 +23,9 @@ export function portalView(c: PortalContext): PageView {
     destinationAt: (id) => `/portal/endpoints/${id}`,
     deliveryAt: ({ id }) => `/portal/deliveries/${id}`,
     eventAt: (_, delivery) => delivery && `/portal/deliveries/${delivery}`,
+    actionAt: (id) => `/portal/actions/${id}`,
+    actionsAt: ["/portal/agent", look.t.agent.title],
+    toolText: (tool) => (look.t.actions.tools as Readonly<Record<string, string>>)[tool] ?? tool,
     causeText: (cause) => reasonText(look, cause),
     resultText: (attempt) => portalResultText(look, attempt),
     // A visitor learns of an author only whether it was somebody in the portal.

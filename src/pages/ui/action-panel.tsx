@@ -1,11 +1,15 @@
-/** An action that an agent has asked for: its changes, the decision, and what came of it. */
+/** Actions that agents have asked for: their list, and the page of one, with its changes, the decision, and what came of it. */
+import type { Env, Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
-import { type ActionView, decideAction } from "../../features/approvals/service.ts";
+import { type ActionView, decideAction, getAction } from "../../features/approvals/service.ts";
+import { decide, decisions } from "../../http/mcp/approval.ts";
 import { idPatterns } from "../../ids.ts";
 import { indented } from "./format.ts";
 import { usePage } from "./page.tsx";
-import { LineTable, Press, RowName, StateLabel } from "./parts.tsx";
+import { Crumb, LineTable, OutcomeNotice, Press, RowName, StateLabel } from "./parts.tsx";
+import { attempt } from "./services.ts";
 import type { Tone } from "./status-text.ts";
+import type { Surface } from "./surface.ts";
 
 const tones: Readonly<Record<ActionView["state"], Tone>> = {
   pending: "warn",
@@ -16,24 +20,43 @@ const tones: Readonly<Record<ActionView["state"], Tone>> = {
   failed: "bad",
 };
 
-type Props = Readonly<{
-  action: ActionView;
-  title: string;
-  path: string;
-  /** What leads back to the list. */
-  children?: Child;
-}>;
+/** Registers the page of one action, and its decision. */
+export function registerActionPage<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
+  const { actions, callerOf, showPage, showMissing, showRefused, viewOf } = surface;
+  const route = `${actions}/:id` as const;
+
+  app.get(route, async (c) => {
+    const found = await getAction(callerOf(c), c.req.param("id") ?? "");
+    if (found.kind !== "ok") return showMissing(c);
+    const action = found.value;
+    const frame = { title: viewOf(c).toolText(action.tool), place: "actions" } as const;
+    return showPage(c, frame, <ActionPanel action={action} outcome={c.req.query("done")} />);
+  });
+
+  for (const [step, decision] of decisions)
+    app.post(`${route}/${step}`, async (c) => {
+      const id = c.req.param("id") ?? "";
+      const { origin } = new URL(c.req.url);
+      const done = await attempt(callerOf(c), decide, { id, decision, origin });
+      const path = `${actions}/${id}`;
+      return done.kind === "ok"
+        ? c.redirect(`${path}?done=action-${decision}`, 303)
+        : showRefused(c, done, path);
+    });
+}
 
 /** Values are shown as the tool gets them: whoever approves must see all of it. */
-export const ActionPanel: FC<Props> = ({ action, title, path, children }) => {
-  const { t, mayCall } = usePage();
+const ActionPanel: FC<{ action: ActionView; outcome: string | undefined }> = ({ action, outcome: done }) => {
+  const { t, mayCall, actionAt, actionsAt, toolText } = usePage();
   const { states, about, asked, until, approve, refuse, answer } = t.actions;
-  const { state, input, outcome } = action;
+  const { id, state, input, outcome } = action;
+  const [list, title] = actionsAt;
   return (
     <section class="stack narrow" aria-labelledby="action">
+      <OutcomeNotice name={done} />
       <div>
-        {children}
-        <h1 id="action">{title}</h1>
+        <Crumb href={list}>{title}</Crumb>
+        <h1 id="action">{toolText(action.tool)}</h1>
       </div>
       <p>
         <StateLabel tone={tones[state]}>{states[state]}</StateLabel>
@@ -52,8 +75,8 @@ export const ActionPanel: FC<Props> = ({ action, title, path, children }) => {
       </p>
       {state === "pending" && mayCall(decideAction) && (
         <div class="actions">
-          <Press action={`${path}/approve`} label={approve} of="main" />
-          <Press action={`${path}/refuse`} label={refuse} />
+          <Press action={`${actionAt(id)}/approve`} label={approve} of="main" />
+          <Press action={`${actionAt(id)}/refuse`} label={refuse} />
         </div>
       )}
       {outcome !== null && (
@@ -77,28 +100,21 @@ function minuteOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }
 
-type ListProps = Readonly<{
-  actions: readonly ActionView[];
-  path: string;
-  titleOf: (action: ActionView) => string;
-  empty?: Child;
-}>;
-
-export const ActionTable: FC<ListProps> = ({ actions, path, titleOf, empty }) => {
-  const t = usePage().t.actions;
+export const ActionTable: FC<{ actions: readonly ActionView[]; empty?: Child }> = ({ actions, empty }) => {
+  const { t, actionAt, toolText } = usePage();
   const first = ({ input }: ActionView) => String(Object.values(Object(input))[0] ?? "");
   return (
     <LineTable
       rows={actions}
       columns={[
         [
-          t.asked,
+          t.actions.asked,
           "main",
-          (one) => <RowName name={titleOf(one)} href={`${path}/${one.id}`} sub={first(one)} />,
-          (one) => `${titleOf(one)} ${first(one)}`,
+          (one) => <RowName name={toolText(one.tool)} href={actionAt(one.id)} sub={first(one)} />,
+          (one) => `${toolText(one.tool)} ${first(one)}`,
         ],
-        [t.state, "", ({ state }) => ({ tone: tones[state], label: t.states[state] })],
-        [t.until, "brief wide", ({ expires_at }) => minuteOf(expires_at)],
+        [t.log.state, "", ({ state }) => ({ tone: tones[state], label: t.actions.states[state] })],
+        [t.actions.until, "brief wide", ({ expires_at }) => minuteOf(expires_at)],
       ]}
       empty={empty}
     />

@@ -18,13 +18,44 @@ export function registerAttempt<E extends Env>(app: Hono<E>, surface: Surface<E>
   app.get(`${deliveries}/:id/attempts/:at`, async (c) => {
     const attempt = await attemptOf(c);
     if (attempt === undefined) return showMissing(c);
-    const { may, resultText, t } = viewOf(c);
-    const content = may("see_payload") ? (
-      <AttemptPage attempt={attempt} path={`${deliveries}/${attempt.delivery_id}`} />
-    ) : (
-      <p class="soft">{t.exchange.hidden}</p>
+    const { may, resultText, t, f, deliveryAt } = viewOf(c);
+    const { delivery_id: id, archive, note, at, latency_ms } = attempt;
+    const frame = { title: `${resultText(attempt)} · ${id}` };
+    if (!may("see_payload")) return showPage(c, frame, <p class="soft">{t.exchange.hidden}</p>);
+    const { back, after, of, archive: archiveTexts, request, response } = t.exchange;
+    const event_id = eventId(deliveryKey(id)?.eventId ?? 0);
+    return showPage(
+      c,
+      frame,
+      <>
+        <section>
+          <Crumb href={deliveryAt({ id, event_id }, true)}>{back}</Crumb>
+          <h1>
+            <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>{resultText(attempt)}</StateLabel>
+          </h1>
+          <p class="lede">
+            <time datetime={at}>{`${f.moment(Date.parse(at))} UTC`}</time>
+            {` ${after(f.duration(latency_ms))}`}
+            {of && (
+              <>
+                {of}
+                <code>{id}</code>
+              </>
+            )}
+          </p>
+          {note !== undefined && <p class="soft break">{note}</p>}
+        </section>
+        {archive !== "kept" && <p class="notice">{archiveTexts[archive]}</p>}
+        <div class="columns">
+          <Section id="request-head" title={request} of="column">
+            <Request attempt={attempt} />
+          </Section>
+          <Section id="answer-head" title={response} of="column">
+            <Answer attempt={attempt} path={`${attemptAt(`${deliveries}/${id}`, at)}/answer`} />
+          </Section>
+        </div>
+      </>,
     );
-    return showPage(c, { title: `${resultText(attempt)} · ${attempt.delivery_id}` }, content);
   });
 
   app.get(`${deliveries}/:id/attempts/:at/answer`, async (c) => {
@@ -43,43 +74,6 @@ export function registerAttempt<E extends Env>(app: Hono<E>, surface: Surface<E>
 export function attemptAt(path: string, at: string): string {
   return `${path}/attempts/${encodeURIComponent(at)}`;
 }
-
-const AttemptPage: FC<{ attempt: AttemptJson; path: string }> = ({ attempt, path }) => {
-  const { t, f, resultText, deliveryAt } = usePage();
-  const { delivery_id: id, archive, note, at, latency_ms } = attempt;
-  const { back, after, of, archive: archiveTexts, request, response } = t.exchange;
-  const event_id = eventId(deliveryKey(id)?.eventId ?? 0);
-  return (
-    <>
-      <section>
-        <Crumb href={deliveryAt({ id, event_id }, true)}>{back}</Crumb>
-        <h1>
-          <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>{resultText(attempt)}</StateLabel>
-        </h1>
-        <p class="lede">
-          <time datetime={at}>{`${f.moment(Date.parse(at))} UTC`}</time>
-          {` ${after(f.duration(latency_ms))}`}
-          {of && (
-            <>
-              {of}
-              <code>{id}</code>
-            </>
-          )}
-        </p>
-        {note !== undefined && <p class="soft break">{note}</p>}
-      </section>
-      {archive !== "kept" && <p class="notice">{archiveTexts[archive]}</p>}
-      <div class="columns">
-        <Section id="request-head" title={request} of="column">
-          <Request attempt={attempt} />
-        </Section>
-        <Section id="answer-head" title={response} of="column">
-          <Answer attempt={attempt} path={`${attemptAt(path, at)}/answer`} />
-        </Section>
-      </div>
-    </>
-  );
-};
 
 const Request: FC<{ attempt: AttemptJson }> = ({ attempt: { request, archive } }) => {
   const { f, t } = usePage();

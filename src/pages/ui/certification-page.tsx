@@ -11,7 +11,7 @@ import {
 import { certifyDestination } from "../../features/destinations/certification.ts";
 import { isoTime } from "../../time.ts";
 import { nameOf } from "./destination-table.tsx";
-import { PostForm } from "./fields.tsx";
+import { FieldForm } from "./fields.tsx";
 import { textIn } from "./format.ts";
 import type { KitTexts } from "./kit-texts.ts";
 import { usePage } from "./page.tsx";
@@ -27,13 +27,33 @@ export function registerCertification<E extends Env>(app: Hono<E>, surface: Surf
   app.get(route, async (c) => {
     const found = await find(c, idIn(c));
     if (found.kind !== "ok") return showMissing(c);
-    const { title, lede } = viewOf(c).t.certification;
+    const last = certificationIn(found.value.certification);
+    const { f, mayCall, t: texts } = viewOf(c);
+    const t = texts.certification;
+    const at = last && (
+      <time class="small soft" datetime={isoTime(last.at)}>
+        {`${f.moment(last.at)} UTC`}
+      </time>
+    );
     return showPage(
       c,
-      { title },
+      { title: t.title },
       <>
-        <Top crumb={[home(c), nameOf(found.value)]} title={title} lede={lede} />
-        <CertificationPanel last={certificationIn(found.value.certification)} path={path(c)} />
+        <Top crumb={[home(c), nameOf(found.value)]} title={t.title} lede={t.lede} />
+        {mayCall(certifyDestination) && (
+          <FieldForm action={path(c)} submit={t.run}>
+            <CheckBox name="consent" value="true" required label={t.consent} />
+          </FieldForm>
+        )}
+        <Section id="result" title={certificationSummary(t, last)} aside={at}>
+          {last && (
+            <ul class="log">
+              {last.checks.map((outcome) => (
+                <Outcome outcome={outcome} />
+              ))}
+            </ul>
+          )}
+        </Section>
       </>,
     );
   });
@@ -51,39 +71,6 @@ const tones: Readonly<Record<CertificationOutcome["result"], Tone>> = {
   failed: "bad",
   not_applicable: "quiet",
   not_run: "quiet",
-};
-
-const CertificationPanel: FC<{ last: Certification | undefined; path: string }> = ({ last, path }) => {
-  const { f, mayCall, t } = usePage();
-  const { consent, run } = t.certification;
-  return (
-    <>
-      {mayCall(certifyDestination) && (
-        <PostForm action={path} submit={run}>
-          <CheckBox name="consent" value="true" required label={consent} />
-        </PostForm>
-      )}
-      <Section
-        id="result"
-        title={certificationSummary(t.certification, last)}
-        aside={
-          last && (
-            <time class="small soft" datetime={isoTime(last.at)}>
-              {`${f.moment(last.at)} UTC`}
-            </time>
-          )
-        }
-      >
-        {last && (
-          <ul class="log">
-            {last.checks.map((outcome) => (
-              <Outcome outcome={outcome} />
-            ))}
-          </ul>
-        )}
-      </Section>
-    </>
-  );
 };
 
 /** The last result in a few words. */

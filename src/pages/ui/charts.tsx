@@ -1,7 +1,7 @@
 /** Charts of traffic, in which failures are stacked on successes, and the time scale that other charts share. */
 import type { Child, FC } from "hono/jsx";
 import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
-import { countOf, durationOf, plural, type TimeUnits } from "./format.ts";
+import { countOf, durationOf, plural } from "./format.ts";
 import { Section, WindowTabs, windowTexts } from "./parts.tsx";
 
 const STEP = 40;
@@ -149,13 +149,13 @@ export function percent(x: number): string {
   return `${(1 + x).toFixed(2)}%`;
 }
 
-/** @param units of the ticks' labels; English ones by default */
-export function timeScale(longestMs: number, units?: TimeUnits): TimeScale {
+/** @param duration writes the ticks' labels; in English by default */
+export function timeScale(longestMs: number, duration: (ms: number) => string = durationOf): TimeScale {
   const longest = Math.max(10 * SECOND, longestMs);
   const place = (ageMs: number) =>
     (WIDTH * Math.log1p(Math.max(0, ageMs) / SECOND)) / Math.log1p(longest / SECOND);
   const ticks = ages
     .filter((age) => age * SECOND <= longest)
-    .map((age) => ({ x: place(age * SECOND), label: durationOf(age * SECOND, units) }));
+    .map((age) => ({ x: place(age * SECOND), label: duration(age * SECOND) }));
   return { place, ticks };
 }

@@ -6,7 +6,7 @@ import type { Caller } from "../../features/service.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
-import { EventLabels, labelsText } from "./event-labels.tsx";
+import { EventLabels, labelsText } from "./event-parts.tsx";
 import { addressOf } from "./format.ts";
 import { type PageView, usePage } from "./page.tsx";
 import {

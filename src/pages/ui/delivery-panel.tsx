@@ -3,7 +3,7 @@ import type { FC } from "hono/jsx";
 import { retryDelivery } from "../../features/deliveries/repairs.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
-import { durationOf, indented, momentOf, plural, type TimeUnits } from "./format.ts";
+import { durationOf, indented, momentOf, plural } from "./format.ts";
 import { usePage } from "./page.tsx";
 import { Fold, StateLabel } from "./parts.tsx";
 import { attemptsMade, deliveryText, remedyAnchor, resultText } from "./status-text.ts";
@@ -33,7 +33,8 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
     [
       "cancel",
       "Cancel",
-      mayBeCancelled(delivery) && "No more attempts are made. You can send it again later.",
+      (delivery.state === "queued" || mayBeTried(delivery)) &&
+        "No more attempts are made. You can send it again later.",
     ],
   ] as const;
   return (
@@ -50,7 +51,8 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
       </p>
       {delivery.transform_fault !== undefined && <p class="break">{delivery.transform_fault}</p>}
       <AttemptTimeline
-        timeline={timelineOf(delivery, acceptedAt, now)}
+        delivery={delivery}
+        acceptedAt={acceptedAt}
         label={`${plural(attemptsMade(delivery), "attempt")} on a timeline. ${text}.`}
       />
       {mayChange && again !== undefined && isErased && (
@@ -58,30 +60,22 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
       )}
       {mayChange &&
         actions.map(
-          ([verb, label, hint]) => hint && <Action id={delivery.id} verb={verb} label={label} hint={hint} />,
+          ([verb, label, hint]) =>
+            hint && (
+              <form method="post" action={`/dashboard/deliveries/${delivery.id}/${verb}`}>
+                <button type="submit" aria-describedby={`${delivery.id}-${verb}`}>
+                  {label}
+                </button>{" "}
+                <span class="hint" id={`${delivery.id}-${verb}`}>
+                  {hint}
+                </span>
+              </form>
+            ),
         )}
       {delivery.log.length > 0 && <Attempts delivery={delivery} areKept={areKept} />}
     </article>
   );
 };
-
-type ActionProps = Readonly<{
-  id: string;
-  verb: "retry" | "try-now" | "cancel";
-  label: string;
-  hint: string;
-}>;
-
-const Action: FC<ActionProps> = ({ id, verb, label, hint }) => (
-  <form method="post" action={`/dashboard/deliveries/${id}/${verb}`}>
-    <button type="submit" aria-describedby={`${id}-${verb}`}>
-      {label}
-    </button>{" "}
-    <span class="hint" id={`${id}-${verb}`}>
-      {hint}
-    </span>
-  </form>
-);
 
 /** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
 function againText({ state, reason }: DeliveryJson): string | undefined {
@@ -101,10 +95,6 @@ function againText({ state, reason }: DeliveryJson): string | undefined {
 /** Whether it waits, or is to be attempted again: what that is due to may be mended, and it may be tried at once. */
 function mayBeTried({ state, reason }: DeliveryJson): boolean {
   return (state === "waiting" || state === "retrying") && reason !== "in_flight";
-}
-
-function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
-  return (state === "queued" || state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
 type LogEntry = DeliveryJson["log"][number];
@@ -167,10 +157,10 @@ export function timelineOf(
   delivery: DeliveryJson,
   acceptedAt: number,
   now: number,
-  units?: TimeUnits,
+  duration?: (ms: number) => string,
 ): Timeline {
   const moments = momentsOf(delivery, now);
-  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)), units);
+  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)), duration);
   const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
   return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
 }
@@ -194,12 +184,11 @@ function momentsOf(delivery: DeliveryJson, now: number): Moment[] {
 /** The height at which the line is drawn. */
 const LINE_Y = 18;
 
-/** @param props `titles` of the marks, in the page's language */
-export const AttemptTimeline: FC<{ timeline: Timeline; label: string; titles?: MarkTitles }> = ({
-  timeline: { marks, ticks },
-  label,
-  titles = markTitles,
-}) => {
+type TimelineProps = Readonly<{ delivery: DeliveryJson; acceptedAt: number; label: string }>;
+
+export const AttemptTimeline: FC<TimelineProps> = ({ delivery, acceptedAt, label }) => {
+  const { now, f, t } = usePage();
+  const { marks, ticks } = timelineOf(delivery, acceptedAt, now, f.duration);
   const xOf = (kind: Mark["kind"]) => marks.find((mark) => mark.kind === kind)?.x;
   const past = xOf("now") ?? marks.at(-1)?.x ?? 0;
   const end = xOf("given_up") ?? past;
@@ -214,26 +203,15 @@ export const AttemptTimeline: FC<{ timeline: Timeline; label: string; titles?: M
         <line class="past" x1={percent(0)} x2={percent(past)} y1={LINE_Y} y2={LINE_Y} />
         {end > past && <line class="future" x1={percent(past)} x2={percent(end)} y1={LINE_Y} y2={LINE_Y} />}
         {marks.map((mark) => (
-          <MarkShape mark={mark} titles={titles} />
+          <MarkShape mark={mark} title={t.log.marks[mark.kind]} />
         ))}
       </svg>
     </figure>
   );
 };
 
-type MarkTitles = Readonly<Record<Mark["kind"], string>>;
-
-const markTitles: MarkTitles = {
-  accepted: "accepted",
-  succeeded: "successful attempt",
-  failed: "failed attempt",
-  next: "next attempt",
-  now: "now",
-  given_up: "given up here",
-};
-
-const MarkShape: FC<{ mark: Mark; titles: MarkTitles }> = ({ mark: { kind, x }, titles }) => {
-  const title = <title>{titles[kind]}</title>;
+const MarkShape: FC<{ mark: Mark; title: string }> = ({ mark: { kind, x }, title: text }) => {
+  const title = <title>{text}</title>;
   if (kind === "now") return <line class="now" x1={percent(x)} x2={percent(x)} y1="4" y2="32" />;
   if (kind === "given_up") {
     return (

@@ -47,8 +47,6 @@ export async function readParts(
   };
 }
 
-export type DestinationParts = Awaited<ReturnType<typeof readParts>>;
-
 type BlockedProps = Readonly<{
   page: BlockedKeyPage;
   /** For keys that are held. */

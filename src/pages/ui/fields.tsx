@@ -2,7 +2,7 @@
  * The fields of forms: label, input, hint and error. A field takes its label from the form's table (form-fields.ts), its
  * value from what was typed or stored, and its error from the API's answer, which is read with the input by screen readers.
  */
-import type { Child, FC, PropsWithChildren } from "hono/jsx";
+import { type Child, createContext, type FC, type PropsWithChildren, useContext } from "hono/jsx";
 import type { Refused } from "../../core/result.ts";
 import {
   aboutInput,
@@ -31,6 +31,17 @@ export type RefusedForm = Readonly<{ typed?: Form; refused?: Refused }>;
 export function formState(values: Form, labels: FormFields, refused?: Refused): FormState {
   if (refused === undefined) return { values, labels, errors: [] };
   return { values, labels, errors: placeErrors(refused.errors ?? [], labels), detail: refused.detail };
+}
+
+const NO_FORM: FormState = { values: {}, labels: {}, errors: [] };
+
+const formAround = createContext(NO_FORM);
+
+export const FormProvider = formAround.Provider;
+
+/** The form around a component. */
+export function useForm(): FormState {
+  return useContext(formAround);
 }
 
 /** Above a refused form: what has no field in it, and links to the fields at fault. */
@@ -62,7 +73,6 @@ export const FormNotice: FC<{ form: FormState }> = ({ form: { errors, detail } }
 };
 
 type FieldProps = Readonly<{
-  form: FormState;
   name: string;
   hint?: Child;
   /** A class, such as `all` for the whole width. */
@@ -85,7 +95,7 @@ export function markOf({ errors }: FormState, name: string) {
 }
 
 /** Whether an input is at fault, and where that is said. */
-function faultMarks({ form, name, hint }: FieldProps) {
+function faultMarks(form: FormState, { name, hint }: FieldProps) {
   const mark = markOf(form, name);
   const isAtFault = "aria-invalid" in mark;
   const described = [...(isAtFault ? [`${idOf(name)}-fault`] : []), ...(hint ? [`${idOf(name)}-hint`] : [])];
@@ -95,8 +105,8 @@ function faultMarks({ form, name, hint }: FieldProps) {
   };
 }
 
-const Below: FC<FieldProps> = ({ form, name, hint }) => {
-  const faults = form.errors.filter(({ input }) => input === name);
+const Below: FC<FieldProps> = ({ name, hint }) => {
+  const faults = useForm().errors.filter(({ input }) => input === name);
   return (
     <>
       {faults.length > 0 && (
@@ -117,10 +127,11 @@ const Below: FC<FieldProps> = ({ form, name, hint }) => {
 
 /** Several inputs under one label. The first of them has its `markOf`. */
 export const GroupField: FC<PropsWithChildren<FieldProps>> = ({ children, ...field }) => {
-  const { "aria-invalid": _, ...described } = faultMarks(field);
+  const form = useForm();
+  const { "aria-invalid": _, ...described } = faultMarks(form, field);
   return (
     <fieldset id={idOf(field.name)} class={field.of} {...described}>
-      <legend>{inputLabel(field.form.labels, field.name)}</legend>
+      <legend>{inputLabel(form.labels, field.name)}</legend>
       {children}
       <Below {...field} />
     </fieldset>
@@ -142,13 +153,14 @@ type InputProps = Omit<FieldProps, "hint"> &
  * The input of a field, as the form's table describes it (form-fields.ts), or as the page knows better. A password is never
  * filled in again: what was typed of it is not sent back.
  */
-export const Input: FC<InputProps> = ({ form, name, label, ...known }) => {
-  const about: Omit<InputProps, "form" | "name"> = { ...aboutInput(form.labels, name), ...known };
-  const { kind = "text", hint, options = [], class: size, ...line } = about;
+export const Input: FC<InputProps> = ({ name, label, ...known }) => {
+  const form = useForm();
+  const about: Omit<InputProps, "name"> = { ...aboutInput(form.labels, name), ...known };
+  const { options, kind = options ? "choice" : "text", hint, class: size, ...line } = about;
   const isArea = kind === "area" || kind === "json";
   const of = about.of ?? (isArea ? "all" : undefined);
-  const field = { form, name, hint, of };
-  const attributes = (value: object = {}) => ({ id: idOf(name), name, ...value, ...faultMarks(field) });
+  const field = { name, hint, of };
+  const attributes = (value: object = {}) => ({ id: idOf(name), name, ...value, ...faultMarks(form, field) });
   const text = label ?? inputLabel(form.labels, name);
   const value = valueIn(form, name);
   if (kind === "check")
@@ -170,7 +182,7 @@ export const Input: FC<InputProps> = ({ form, name, label, ...known }) => {
         </textarea>
       ) : kind === "choice" ? (
         <select {...attributes()}>
-          <Options of={options} chosen={value} />
+          <Options of={options ?? []} chosen={value} />
         </select>
       ) : (
         <Line {...line} kind={kind} attributes={attributes({ value: kind === "password" ? "" : value })} />
@@ -200,18 +212,18 @@ const Line: FC<LineProps> = ({ kind, attributes, range, step, ...about }) => {
 };
 
 /** The inputs of several fields, in this order. */
-export const Inputs: FC<{ form: FormState; names: readonly string[] }> = ({ form, names }) => (
+export const Inputs: FC<{ names: readonly string[] }> = ({ names }) => (
   <>
     {names.map((name) => (
-      <Input form={form} name={name} />
+      <Input name={name} />
     ))}
   </>
 );
 
+type Actions = readonly (readonly [name: string, text: string, of?: string])[];
+
 /** Buttons of a form that does several things: the field `action` has the name of the one that is pressed. */
-export const ActionButtons: FC<{ of: readonly (readonly [name: string, text: string, of?: string])[] }> = ({
-  of,
-}) => (
+export const ActionButtons: FC<{ of: Actions }> = ({ of }) => (
   <>
     {of.map(([name, text, className]) => (
       <button type="submit" class={className || undefined} name="action" value={name}>
@@ -221,16 +233,22 @@ export const ActionButtons: FC<{ of: readonly (readonly [name: string, text: str
   </>
 );
 
-type PostFormProps = PropsWithChildren<
+type FieldFormProps = PropsWithChildren<
   Readonly<{
     action: string;
-    /** Its state, where it may be refused. */
+    /** It changes nothing where it is sent as a query. */
+    method?: "get" | "post";
+    /** What its fields show. */
     form?: FormState;
+    /** Whether it says above its fields why it was refused. */
+    hasNotice?: boolean;
     /** What it sends besides what is typed. */
     hidden?: Readonly<Record<string, string | undefined>>;
     /** The text of its button, and the button's class. */
     submit?: Child;
     button?: "main" | "main bad" | "danger" | "";
+    /** Its buttons, where it does several things. */
+    actions?: Actions;
     hint?: Child;
     /** Where its other button leads, which gives up. */
     cancel?: string;
@@ -239,30 +257,35 @@ type PostFormProps = PropsWithChildren<
     noValidate?: boolean;
     enctype?: "multipart/form-data";
     "aria-label"?: string;
+    "data-preview"?: "";
     class?: string;
   }>
 >;
 
-/** A form that changes something: what was refused of it, its fields, and its buttons. */
-export const PostForm: FC<PostFormProps> = (props) => {
-  const { form, hidden, submit, button = "main", hint, cancel, aside, children, class: of, ...more } = props;
+/** A form: why it was refused, its fields, and its buttons. */
+export const FieldForm: FC<FieldFormProps> = (props) => {
+  const { method = "post", form, hasNotice = true, hidden, children, class: of = "stack", ...others } = props;
+  const { submit, button = "main", actions = [], hint, cancel, aside, ...more } = others;
   return (
-    <form class={(of ?? "stack") || undefined} method="post" {...more}>
-      {hidden && <Hidden of={hidden} />}
-      {form && <FormNotice form={form} />}
-      {children}
-      {(submit || aside || hint) && (
-        <div class="actions">
-          {submit && (
-            <button type="submit" class={button || undefined}>
-              {submit}
-            </button>
-          )}
-          {cancel !== undefined && <ButtonLink href={cancel}>Cancel</ButtonLink>}
-          {aside}
-          {hint && <span class="hint">{hint}</span>}
-        </div>
-      )}
-    </form>
+    <FormProvider value={form ?? NO_FORM}>
+      <form class={of || undefined} method={method} {...more}>
+        {hidden && <Hidden of={hidden} />}
+        {form && hasNotice && <FormNotice form={form} />}
+        {children}
+        {(submit || actions.length > 0 || aside || hint) && (
+          <div class="actions">
+            {submit && (
+              <button type="submit" class={button || undefined}>
+                {submit}
+              </button>
+            )}
+            {cancel !== undefined && <ButtonLink href={cancel}>Cancel</ButtonLink>}
+            <ActionButtons of={actions} />
+            {aside}
+            {hint && <span class="hint">{hint}</span>}
+          </div>
+        )}
+      </form>
+    </FormProvider>
   );
 };

@@ -34,35 +34,24 @@ function conditionText(path: string, given: unknown): Line {
   if (Array.isArray(given)) return `${path} is ${listText(given)}`;
   if (!isJsonObject(given)) return `${path} is ${valueText(given)}`;
   const { ignore_case: ignoresCase, ...operators } = given;
-  const parts = Object.entries(operators).map(([operator, operand]) => operatorText(operator, operand));
+  const parts = Object.entries(operators).map(([operator, operand]) =>
+    Object.hasOwn(operatorTexts, operator) ? operatorTexts[operator]?.(operand) : undefined,
+  );
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
   return `${path} ${parts.join(" and ")}${ignoresCase === true ? ", in upper or lower case" : ""}`;
 }
 
-function operatorText(operator: string, operand: unknown): Line {
-  switch (operator) {
-    case "exists":
-      return operand === true ? "is there" : "is missing";
-    case "prefix":
-      return `begins with ${valueText(operand)}`;
-    case "suffix":
-      return `ends with ${valueText(operand)}`;
-    case "in":
-      return Array.isArray(operand) ? `is, or has, ${listText(operand)}` : undefined;
-    case "gt":
-      return `is more than ${valueText(operand)}`;
-    case "gte":
-      return `is at least ${valueText(operand)}`;
-    case "lt":
-      return `is less than ${valueText(operand)}`;
-    case "lte":
-      return `is at most ${valueText(operand)}`;
-    case "not":
-      return denialText(operand);
-    default:
-      return undefined;
-  }
-}
+const operatorTexts: Readonly<Record<string, (operand: unknown) => Line>> = {
+  exists: (operand) => (operand === true ? "is there" : "is missing"),
+  prefix: (operand) => `begins with ${valueText(operand)}`,
+  suffix: (operand) => `ends with ${valueText(operand)}`,
+  in: (operand) => (Array.isArray(operand) ? `is, or has, ${listText(operand)}` : undefined),
+  gt: (operand) => `is more than ${valueText(operand)}`,
+  gte: (operand) => `is at least ${valueText(operand)}`,
+  lt: (operand) => `is less than ${valueText(operand)}`,
+  lte: (operand) => `is at most ${valueText(operand)}`,
+  not: denialText,
+};
 
 function denialText(operand: unknown): Line {
   if (Array.isArray(operand)) return `is not ${listText(operand)}`;

@@ -2,10 +2,12 @@
  * The words that pages have for the API's fields, and the input of a form at which an error of the API is shown. The one
  * place for both, so that a person never reads the API's names. Pure.
  */
+import { type Breaker, breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../core/limits.ts";
 import type { FieldError } from "../../core/result.ts";
 import { fieldDescriptions } from "../../features/destinations/fields.ts";
-import { authInputs, targetInputs } from "../../features/destinations/inputs.ts";
+import { authInputs, authKinds, targetInputs } from "../../features/destinations/inputs.ts";
 import { type Form, jsonIn, listIn, numberIn, textIn, utcIn } from "./format.ts";
+import { bodyTexts, kindTexts, orderTexts, templateTexts } from "./setting-texts.ts";
 
 export type Option = readonly [value: string, label: string];
 
@@ -143,13 +145,32 @@ export function fieldsNamed(fields: Named, path = "", prefix = ""): FormFields {
   );
 }
 
-const breaker = {
+/** How a number is asked for: by the range of its shape, with what applies while it is empty. */
+export function numberInput<Name extends string>(
+  name: Name,
+  ranges: Readonly<Record<Name, Readonly<{ min: number; max: number }>>>,
+  current: Readonly<Record<Name, number>>,
+): InputAbout {
+  return { kind: "number", placeholder: String(current[name]), range: ranges[name] };
+}
+
+export const limitNames = ["max_concurrency", "rate_per_second", "rate_burst", "timeout_ms"] as const;
+
+const breakerLabels: Readonly<Record<keyof Breaker, string>> = {
   failure_ratio: "Opens at a failure ratio of (0.05 to 1)",
   min_attempts: "Among at least (attempts)",
   window_s: "Within (seconds)",
   cooldown_s: "Cool-down (seconds)",
   max_cooldown_s: "Maximum cool-down (seconds)",
 };
+
+export const breakerNames = Object.keys(breakerShape.fields) as readonly (keyof Breaker)[];
+
+const breaker = Object.fromEntries(
+  breakerNames.map((name) => {
+    return [name, { label: breakerLabels[name], ...numberInput(name, breakerShape.fields, defaultBreaker) }];
+  }),
+);
 
 const retry = {
   preset: "Preset",
@@ -164,6 +185,25 @@ const retry = {
   retry_after: "Retry-After of a 429",
 };
 
+/** How settings are asked for, where their descriptions leave it open. */
+const inputs: Readonly<Record<string, InputAbout>> = {
+  body: { options: Object.entries(bodyTexts) },
+  template: {
+    options: [["", "None: the body as it is"], ...Object.entries(templateTexts)],
+    hint: "Only for destinations of the tenant operator.",
+  },
+  headers: {
+    kind: "area",
+    placeholder: "X-Api-Key: abc",
+    hint: "One header a line. A value that is shown as *** stays as it is; a header that is removed here is no longer sent.",
+  },
+  ordering: { options: Object.entries(orderTexts.ordering) },
+  on_dead: { options: Object.entries(orderTexts.on_dead) },
+  ...Object.fromEntries(
+    limitNames.map((name) => [name, numberInput(name, limitShape.fields, defaultLimits)]),
+  ),
+};
+
 /** The first input of a field that has several in the form. */
 const firstInputs: Readonly<Record<string, string>> = {
   auth: "auth_kind",
@@ -173,20 +213,36 @@ const firstInputs: Readonly<Record<string, string>> = {
 
 /** The inputs of a destination: those of its form, and of the forms for its limits and its secret. */
 export const destinationLabels: FormFields = {
-  ...fieldsNamed({ kind: "Kind", ...targetInputs }),
+  ...fieldsNamed({ kind: choice("Kind", { options: Object.entries(kindTexts) }), ...targetInputs }),
   ...Object.fromEntries(
-    fieldDescriptions.map(([name, { label, input }]) => [name, [firstInputs[name] ?? name, label, input]]),
+    fieldDescriptions.map(([name, { label, input }]) => {
+      return [name, [firstInputs[name] ?? name, label, { ...input, ...inputs[name] }]];
+    }),
   ),
   ...fieldsNamed({
     tenant: text("Tenant", { placeholder: "default" }),
-    signature: "Signs with",
+    signature: choice("Signs with", {
+      options: [
+        ["hmac-sha256", "A shared secret (HMAC)"],
+        ["ed25519", "A key pair (ed25519)"],
+      ],
+    }),
     secret: described("password")("Signing secret", "Empty generates a new secret."),
     handshake: check("Ask for the receiver's consent first", "CloudEvents webhook validation (OPTIONS)."),
     secret_version: "Version of the secret",
   }),
   status: ["paused", "Create it paused", { kind: "check", hint: "Events wait until you resume it." }],
   overlap_s: ["overlap_hours", "Overlap (seconds)"],
-  "auth.kind": ["auth_kind", "Authentication"],
+  "auth.kind": [
+    "auth_kind",
+    "Authentication",
+    {
+      options: [
+        ["", "None besides the signature"],
+        ...Object.entries(authKinds).map(([kind, { label }]) => [kind, label] as const),
+      ],
+    },
+  ],
   ...Object.assign(
     {},
     ...authInputs.map(([, inputs]) => fieldsNamed(Object.fromEntries(inputs), "auth.", "auth_")),
@@ -240,7 +296,7 @@ export const keyFields: FormFields = {
   ...fieldsNamed({
     name: text("Name", { maxlength: 100, placeholder: "checkout service" }),
     tenant: text("Tenant", "Empty means all tenants.", { placeholder: "acme" }),
-    destination_id: text("Polled destination", "Polls this destination alone; the scope is poll then."),
+    destination_id: text("Polled destination", "The key polls this destination alone, with the scope poll."),
     expires_at: time("Expires (UTC)", "Empty means never."),
     confirm: check("For an agent whose changes a person approves", "What it changes waits under Approvals."),
   }),

@@ -13,13 +13,15 @@ export const withNoun = (count: string, one: string, many = `${one}s`) =>
   `${count} ${count === "1" ? one : many}`;
 
 /** What dashboard and portal call the same things. */
-type Nouns = Readonly<{ endpoint: string; server: string; answer: string }>;
+type Nouns = Readonly<{ endpoint: string; added: string; server: string; answer: string }>;
 
-const textsWith = ({ endpoint, server, answer }: Nouns) => ({
+const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
   copy: "Copy",
   moreLines: (count: string) => withNoun(count, "more line"),
   /** Introduces links to the fields of a form that are at fault. */
   check: "Correct these fields:",
+  chooseOne: "Choose one of the list.",
+  save: "Save",
   /** Links between the pages of a list. */
   pager: { label: "The rest of the list", first: "First page", next: "Next page" },
   log: {
@@ -32,6 +34,15 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
       delivered: "Delivered",
       dead: "Given up",
       cancelled: "Cancelled",
+    },
+    /** On the timeline of a delivery's attempts. */
+    marks: {
+      accepted: "accepted",
+      succeeded: "successful attempt",
+      failed: "failed attempt",
+      next: "next attempt",
+      now: "now",
+      given_up: "given up here",
     },
     event: "Event",
     state: "State",
@@ -86,7 +97,6 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     },
     minutes: "How long deliveries fail before there is a notice (minutes)",
     language: "Language of notices",
-    save: "Save",
     saved: "Saved. It applies from now on.",
     test: "Send a test notice",
     tested: "The test notice was accepted.",
@@ -94,11 +104,9 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     /** Introduces the channel's own fault. */
     fault: "The last notice was not accepted",
     faults: {
-      kind: "Choose one of the list.",
       target: "Enter a public URL that begins with https://, or for mail an address such as ops@example.com.",
       on: "Choose at least one.",
       open_after_minutes: "Enter a whole number from 1 to 1,440.",
-      language: "Choose one of the list.",
     },
   },
 
@@ -127,7 +135,7 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     },
     about: {
       pending: "Nothing is changed yet. If you approve, it is done at once.",
-      approved: "Approved. Whether it was carried out is not known: look at the endpoint.",
+      approved: `Approved. It is not known whether it was carried out: look at the ${endpoint}.`,
       refused: "Refused. Nothing was changed.",
       expired: "Nobody decided in time. Nothing was changed.",
       done: "Approved and done.",
@@ -136,7 +144,6 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     approve: "Approve",
     refuse: "Refuse",
     asked: "Asked for",
-    state: "State",
     until: "Expires",
     answer: "Answer",
   },
@@ -182,8 +189,6 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     send: "Send test event",
     again: "Send another test event",
     back: `Back to the ${endpoint}`,
-    request: "Request",
-    response: "Response",
     redirect: "Redirect (not followed)",
   },
 
@@ -203,6 +208,16 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
     overlap: "Keep signing with the old secret too for (hours)",
     create: "Create new secret",
     once: "The new secret is shown once.",
+    createdTitle: `${capitalized(endpoint)} ${added}`,
+    createdLede: `${capitalized(server)} verifies signatures with this secret. Copy it now: it is not shown again.`,
+    rotatedTitle: "Secret rotated",
+    rotatedLede:
+      "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
+    /** In place of it where there is only a public key. */
+    keyLede: `${capitalized(server)} verifies signatures with this public key.`,
+    label: "The signing secret",
+    publicKey: "The public key",
+    next: `Go to the ${endpoint}`,
   },
   replays: {
     states: { running: "In progress", paused: "Paused", completed: "Completed", cancelled: "Stopped" },
@@ -234,15 +249,24 @@ const textsWith = ({ endpoint, server, answer }: Nouns) => ({
   },
 });
 
-export const kitTexts = textsWith({ endpoint: "endpoint", server: "your server", answer: "answer" });
+export const kitTexts = textsWith({
+  endpoint: "endpoint",
+  added: "added",
+  server: "your server",
+  answer: "answer",
+});
+
 export const dashboardTexts = textsWith({
   endpoint: "destination",
+  added: "created",
   server: "the receiver",
   answer: "response",
 });
 
 /** Texts that only one of them has. */
 type More = Readonly<{
+  /** The results of actions, by the names that addresses have for them. */
+  done: Readonly<Record<string, string>>;
   /** Beside a delivery that cannot be selected. */
   log: Readonly<{ erased?: string }>;
   /** `none`: where no key is blocked; without it there is no section then. `more`: where more are blocked than are shown. */

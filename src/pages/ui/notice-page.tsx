@@ -2,7 +2,7 @@
 import type { Context, Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type NoticeKind, noticeEvents } from "../../core/notices.ts";
-import { type PortalLanguage, portalLanguages } from "../../core/portal-access.ts";
+import type { PortalLanguage } from "../../core/portal-access.ts";
 import type { Refused } from "../../core/result.ts";
 import { noticeKindsOf } from "../../features/notices/channel.ts";
 import { newNoticeChannel, type noticeChannelView } from "../../features/notices/schema.ts";
@@ -13,7 +13,7 @@ import {
   testNoticeChannel,
 } from "../../features/notices/service.ts";
 import { nameOf } from "./destination-table.tsx";
-import { type FormState, GroupField, Input, markOf, PostForm } from "./fields.tsx";
+import { FieldForm, type FormState, GroupField, Input, markOf, useForm } from "./fields.tsx";
 import { fieldsNamed } from "./form-fields.ts";
 import { type Form, numberIn, textIn } from "./format.ts";
 import type { KitTexts } from "./kit-texts.ts";
@@ -21,6 +21,7 @@ import { usePage } from "./page.tsx";
 import { CheckBox, Press, Top } from "./parts.tsx";
 import { attempt, attemptWith } from "./services.ts";
 import { formOf, pathsOf, type Surface } from "./surface.ts";
+import { serviceNames } from "./transform-texts.ts";
 
 type Shown = Readonly<{
   typed?: Form;
@@ -65,20 +66,36 @@ export function registerNoticePages<E extends Env>(app: Hono<E>, surface: Surfac
     if (found.kind !== "ok") return showMissing(c);
     const stored = await getNoticeChannel(caller, idIn(c));
     const channel = stored.kind === "ok" ? stored.value : undefined;
-    const { t, language } = viewOf(c);
-    const { title, lede, tested: accepted, fault } = t.notices;
-    const form = noticeState(typed ?? valuesOf(channel, language), t.notices, refused);
+    const { t: texts, language, mayCall } = viewOf(c);
+    const t = texts.notices;
+    const form = noticeState(typed ?? valuesOf(channel, language), texts, refused);
+    const mayChange = mayCall(setNoticeChannel);
     return showPage(
       c,
-      { title, refused },
+      { title: t.title, refused },
       <>
-        <Top crumb={[home(c), nameOf(found.value)]} title={title} lede={lede(found.value.tenant)} />
+        <Top crumb={[home(c), nameOf(found.value)]} title={t.title} lede={t.lede(found.value.tenant)} />
         {tested && (
           <output class={`notice tone-${tested.delivered ? "good" : "bad"}`}>
-            {tested.delivered ? accepted : `${fault}: ${tested.fault}`}
+            {tested.delivered ? t.tested : `${t.fault}: ${tested.fault}`}
           </output>
         )}
-        <NoticeForm path={path(c)} channel={channel} kinds={noticeKindsOf(caller.services)} form={form} />
+        <section class="narrow" aria-label={t.title}>
+          {channel?.fault && <p class="notice tone-bad">{`${t.fault}: ${channel.fault}`}</p>}
+          {mayChange ? (
+            <FieldForm form={form} action={path(c)} submit={texts.save}>
+              <NoticeFields kinds={noticeKindsOf(caller.services)} kept={channel?.target} />
+            </FieldForm>
+          ) : (
+            channel && <p>{`${kindName(channel.kind, t)}: ${channel.target}`}</p>
+          )}
+          {channel !== undefined && (
+            <div class="actions">
+              {mayCall(testNoticeChannel) && <Press action={`${path(c)}/test`} label={t.test} />}
+              {mayChange && <Press action={`${path(c)}/remove`} label={t.remove} />}
+            </div>
+          )}
+        </section>
       </>,
     );
   }
@@ -86,11 +103,9 @@ export function registerNoticePages<E extends Env>(app: Hono<E>, surface: Surfac
 
 type NoticeTexts = KitTexts["notices"];
 
-/** Names that are the same in every language. */
-const services = { slack: "Slack", discord: "Discord", teams: "Microsoft Teams" } as const;
 const languages = { en: "English", de: "Deutsch" } as const satisfies Record<PortalLanguage, string>;
 
-const kindName = (kind: NoticeKind, t: NoticeTexts) => ({ ...services, ...t.kinds })[kind];
+const kindName = (kind: NoticeKind, t: NoticeTexts) => ({ ...serviceNames, ...t.kinds })[kind];
 
 /** The form's input as the API takes it. */
 function noticeInput(form: Form): Readonly<Record<string, unknown>> {
@@ -107,10 +122,10 @@ function noticeInput(form: Form): Readonly<Record<string, unknown>> {
 }
 
 /** Faults of the API's fields are at the form's, in its words. */
-function noticeState(values: Form, t: NoticeTexts, refused?: Refused): FormState {
-  const { kind, target, on, minutes, language } = t;
+function noticeState(values: Form, t: KitTexts, refused?: Refused): FormState {
+  const { kind, target, on, minutes, language, faults } = t.notices;
   const labels = fieldsNamed({ kind, target, on, open_after_minutes: minutes, language });
-  const texts: Readonly<Record<string, string>> = t.faults;
+  const texts: Readonly<Record<string, string>> = { kind: t.chooseOne, language: t.chooseOne, ...faults };
   const errors = (refused?.errors ?? []).flatMap(({ field }) => {
     const input = field.replace(/^(url|email)$/, "target").replace(/\[.*/, "");
     const text = texts[input];
@@ -121,61 +136,26 @@ function noticeState(values: Form, t: NoticeTexts, refused?: Refused): FormState
 
 type NoticeShown = ReturnType<typeof noticeChannelView>;
 
-type FormProps = Readonly<{
-  path: string;
-  channel: NoticeShown | undefined;
-  kinds: readonly NoticeKind[];
-  form: FormState;
-}>;
-
-const NoticeForm: FC<FormProps> = ({ path, channel, kinds, form }) => {
-  const { mayCall, t: texts } = usePage();
-  const t = texts.notices;
-  const mayChange = mayCall(setNoticeChannel);
+const NoticeFields: FC<{ kinds: readonly NoticeKind[]; kept: string | undefined }> = ({ kinds, kept }) => {
+  const { notices: t } = usePage().t;
+  const form = useForm();
   return (
-    <section class="narrow" aria-label={t.title}>
-      {channel?.fault && <p class="notice tone-bad">{`${t.fault}: ${channel.fault}`}</p>}
-      {mayChange ? (
-        <PostForm action={path} submit={t.save}>
-          <Input
-            kind="choice"
-            form={form}
-            name="kind"
-            options={kinds.map((kind) => [kind, kindName(kind, t)])}
+    <>
+      <Input name="kind" options={kinds.map((kind) => [kind, kindName(kind, t)])} />
+      <Input name="target" hint={kept === undefined ? t.targetHint : t.kept(kept)} />
+      <GroupField name="on">
+        {noticeEvents.map((event, i) => (
+          <CheckBox
+            name={`on_${event}`}
+            checked={form.values[`on_${event}`] === "on"}
+            label={t.events[event]}
+            {...(i === 0 && markOf(form, "on"))}
           />
-          <Input
-            form={form}
-            name="target"
-            hint={channel === undefined ? t.targetHint : t.kept(channel.target)}
-          />
-          <GroupField form={form} name="on">
-            {noticeEvents.map((event, i) => (
-              <CheckBox
-                name={`on_${event}`}
-                checked={form.values[`on_${event}`] === "on"}
-                label={t.events[event]}
-                {...(i === 0 && markOf(form, "on"))}
-              />
-            ))}
-          </GroupField>
-          <Input form={form} name="open_after_minutes" kind="number" range={{ min: 1, max: 1440 }} />
-          <Input
-            kind="choice"
-            form={form}
-            name="language"
-            options={portalLanguages.map((name) => [name, languages[name]])}
-          />
-        </PostForm>
-      ) : (
-        channel && <p>{`${kindName(channel.kind, t)}: ${channel.target}`}</p>
-      )}
-      {channel !== undefined && (
-        <div class="actions">
-          {mayCall(testNoticeChannel) && <Press action={`${path}/test`} label={t.test} />}
-          {mayChange && <Press action={`${path}/remove`} label={t.remove} />}
-        </div>
-      )}
-    </section>
+        ))}
+      </GroupField>
+      <Input name="open_after_minutes" kind="number" range={{ min: 1, max: 1440 }} />
+      <Input name="language" options={Object.entries(languages)} />
+    </>
   );
 };
 

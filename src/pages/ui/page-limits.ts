@@ -5,21 +5,22 @@ import type { Principal } from "../../core/principal.ts";
 import { readAtMost } from "../../http/json-body.ts";
 import { serverStatusOf } from "../../http/problems.ts";
 import { clientOf, overPageLimit } from "../../http/rate-limit.ts";
-import { faultOf, type Log, logToConsole } from "../../log.ts";
+import { faultOf, logToConsole } from "../../log.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../rate-limits.ts";
 import type { Services } from "../../services.ts";
 import type { PageAnswer } from "./surface.ts";
 
-type PageEnv = Env & Readonly<{ Variables: Readonly<{ services: Readonly<{ log: Log }> }> }>;
+type PagesEnv = Env &
+  Readonly<{ Variables: Readonly<{ services: Services; visitor: Readonly<{ principal: Principal }> }> }>;
 
 /**
  * The answer to a failure of ours, with a log line.
  * @param show the page that says so
  */
-export function onPageError<E extends PageEnv>(show: (c: Context<E>, status: 500 | 503) => PageAnswer) {
+export function onPageError<E extends PagesEnv>(show: (c: Context<E>, status: 500 | 503) => PageAnswer) {
   return (error: Error, c: Context<E>): PageAnswer => {
     // The services themselves may have failed.
-    const log = (c.get("services") as Readonly<{ log: Log }> | undefined)?.log ?? logToConsole;
+    const log = (c.get("services") as Services | undefined)?.log ?? logToConsole;
     if ("getResponse" in error) return (error.getResponse as () => Response)();
     const status = serverStatusOf(error);
     log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
@@ -27,11 +28,8 @@ export function onPageError<E extends PageEnv>(show: (c: Context<E>, status: 500
   };
 }
 
-type VisitorEnv = Env &
-  Readonly<{ Variables: Readonly<{ services: Services; visitor: Readonly<{ principal: Principal }> }> }>;
-
 /** Middleware where a visitor is known: 429 when it requests pages, or sends forms, too often. */
-export function withinPageLimit<E extends VisitorEnv>(
+export function withinPageLimit<E extends PagesEnv>(
   show: (c: Context<E>, seconds: number) => PageAnswer,
 ): MiddlewareHandler<E> {
   return async (c, next) => {
@@ -46,19 +44,17 @@ export function withinPageLimit<E extends VisitorEnv>(
 /** Beyond that of every form but one: the longest code of a transformation, percent-encoded, is 192 KiB. */
 const MOST_FORM_BYTES = 512 * 1024;
 
-type Largest = Readonly<{ path: string; bytes: number }>;
-
 /**
  * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary, and 413 for one that is too large: anybody
  * can send them, before there is a session. Both count as requests without a valid key, so that they are 429 beyond their limit.
  * @param larger forms that may be larger than the others
  */
-export function readableForm<E extends Env & Readonly<{ Variables: Readonly<{ services: Services }> }>>(
+export function readableForm<E extends PagesEnv>(
   show: Readonly<{
     unreadable: (c: Context<E>, status: 400 | 413) => PageAnswer;
     tooMany: (c: Context<E>, seconds: number) => PageAnswer;
   }>,
-  larger: readonly Largest[] = [],
+  larger: readonly Readonly<{ path: string; bytes: number }>[] = [],
 ): MiddlewareHandler<E> {
   return async (c, next) => {
     const most = larger.find(({ path }) => path === c.req.path)?.bytes ?? MOST_FORM_BYTES;

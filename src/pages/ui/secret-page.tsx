@@ -3,9 +3,9 @@ import type { Child, FC } from "hono/jsx";
 import { previousSecrets } from "../../core/credentials.ts";
 import type { ShownSecret } from "../../features/destinations/schema.ts";
 import type { Destination } from "../../store/destination.ts";
-import { type FormState, Input, PostForm } from "./fields.tsx";
+import { FieldForm, type FormState, Input } from "./fields.tsx";
 import { usePage } from "./page.tsx";
-import { Copyable, Fold, Section, Top } from "./parts.tsx";
+import { ButtonLink, Copyable, Fold, Section, Top } from "./parts.tsx";
 
 type OnceProps = Readonly<{
   title: string;
@@ -25,30 +25,30 @@ export const ShownOnce: FC<OnceProps> = ({ title, lede, texts, children }) => (
 );
 
 type Props = Readonly<{
+  row: Destination;
   shown: ShownSecret;
-  texts: Readonly<{
-    title: string;
-    lede: string;
-    /** In place of it where there is only a public key. */
-    keyLede: string;
-    label: string;
-    publicKey: string;
-  }>;
+  what: "created" | "rotated";
+  /** More links. */
   children?: Child;
 }>;
 
-export const SecretPage: FC<Props> = ({ shown: { secret, public_key: publicKey }, texts, children }) => (
-  <ShownOnce
-    title={texts.title}
-    lede={secret === undefined ? texts.keyLede : texts.lede}
-    texts={[
-      ["secret", texts.label, secret],
-      ["public-key", texts.publicKey, publicKey],
-    ]}
-  >
-    {children}
-  </ShownOnce>
-);
+export const SecretPage: FC<Props> = ({ row, shown: { secret, public_key: publicKey }, what, children }) => {
+  const { destinationAt, t: texts } = usePage();
+  const t = texts.secret;
+  return (
+    <ShownOnce
+      title={t[`${what}Title`]}
+      lede={secret === undefined ? t.keyLede : t[`${what}Lede`]}
+      texts={[
+        ["secret", t.label, secret],
+        ["public-key", t.publicKey, publicKey],
+      ]}
+    >
+      <ButtonLink href={destinationAt(row.id)}>{t.next}</ButtonLink>
+      {children}
+    </ShownOnce>
+  );
+};
 
 /** @param props `form` has the overlap, and perhaps its fault; `children`: further fields */
 type RotationProps = Readonly<{ path: string; row: Destination; form: FormState; children?: Child }>;
@@ -65,7 +65,9 @@ export const SecretRotation: FC<RotationProps> = ({ path, row, form, children })
         {t.text && <p>{t.text}</p>}
         {replaced.length > 0 && <p>{t.previous(replaced.length, f.until(lastExpiresAt, now))}</p>}
         <Fold title={t.rotate} open={form.errors.length > 0}>
-          <PostForm
+          <FieldForm
+            form={form}
+            hasNotice={false}
             action={`${path}/rotate`}
             hidden={{ secret_version: String(row.secretVersion) }}
             submit={t.create}
@@ -73,8 +75,8 @@ export const SecretRotation: FC<RotationProps> = ({ path, row, form, children })
             hint={t.once}
           >
             {children}
-            <Input form={form} name="overlap_hours" kind="number" range={{ min: 0, max: 168 }} />
-          </PostForm>
+            <Input name="overlap_hours" kind="number" range={{ min: 0, max: 168 }} />
+          </FieldForm>
         </Fold>
       </div>
     </Section>

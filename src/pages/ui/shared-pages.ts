@@ -1,5 +1,6 @@
 /** The pages that dashboard and portal share. */
 import type { Env, Hono } from "hono";
+import { registerActionPage } from "./action-panel.tsx";
 import { registerAttempt } from "./attempt-page.tsx";
 import { registerCertification } from "./certification-page.tsx";
 import { registerNoticePages } from "./notice-page.tsx";
@@ -13,4 +14,5 @@ export function registerSharedPages<E extends Env>(app: Hono<E>, surface: Surfac
   registerNoticePages(app, surface);
   registerTransform(app, surface);
   registerAttempt(app, surface);
+  registerActionPage(app, surface);
 }

@@ -1,7 +1,7 @@
 /** The forms in which requests are signed, in the form of a destination: those of vendors, and one's own. */
 import type { FC } from "hono/jsx";
 import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
-import { type FormState, GroupField, Input, markOf, valueIn } from "./fields.tsx";
+import { GroupField, Input, markOf, useForm, valueIn } from "./fields.tsx";
 import type { Option } from "./form-fields.ts";
 import { usePage } from "./page.tsx";
 import { CheckBox } from "./parts.tsx";
@@ -18,13 +18,14 @@ export function templateLabels(labels: Readonly<Record<string, string>>): Readon
 }
 
 /** One more of one's own is shown than is used. */
-export const SignatureForms: FC<{ form: FormState }> = ({ form }) => {
+export const SignatureForms: FC = () => {
+  const form = useForm();
   const { signing: t } = usePage().t;
   const isUsed = (slot: number) => valueIn(form, `template_${slot}_content`) !== "";
   const slots = Array.from({ length: signatureFormsShape.max }, (_, slot) => slot);
   return (
     <>
-      <GroupField form={form} name="signature_forms" hint={t.formsHint}>
+      <GroupField name="signature_forms" hint={t.formsHint}>
         <div class="fields">
           {vendorForms.map((name, i) => (
             <CheckBox
@@ -38,23 +39,24 @@ export const SignatureForms: FC<{ form: FormState }> = ({ form }) => {
         </div>
       </GroupField>
       {slots.slice(0, slots.findLastIndex(isUsed) + 2).map((slot) => (
-        <OwnForm form={form} slot={slot} />
+        <OwnForm slot={slot} />
       ))}
     </>
   );
 };
 
-const placeholders: Readonly<Partial<Record<keyof typeof templateShapes, string>>> = {
+/** The placeholders of its inputs; a choice has none. */
+export const templateExamples: Readonly<Partial<Record<keyof typeof templateShapes, string>>> = {
   content: "{timestamp}.{body}",
   signature_header: "X-Signature",
   timestamp_header: "X-Timestamp",
-  id_header: "X-Id",
-  type_header: "X-Type",
+  id_header: "X-Event-Id",
+  type_header: "X-Event-Type",
   prefix: "sha256=",
 };
 
 /** A form that no vendor has. Spaces at the ends of its texts are signed. The first of a choice is the default, and is not sent. */
-const OwnForm: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
+const OwnForm: FC<{ slot: number }> = ({ slot }) => {
   const { f, t: texts } = usePage();
   const t = texts.signing;
   return (
@@ -62,14 +64,14 @@ const OwnForm: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
       <legend>{t.own(f.count(slot + 1))}</legend>
       <div class="fields">
         {templateNames.map((field) => {
-          const about = { form, name: `template_${slot}_${field}`, placeholder: placeholders[field] };
+          const about = { name: `template_${slot}_${field}`, placeholder: templateExamples[field] };
           if (field === "content") return <Input kind="area" {...about} class="short" hint={t.contentHint} />;
           const shape = templateShapes[field];
           if (shape.kind !== "choice") return <Input {...about} />;
           const options = shape.values.map((option, i): Option => {
             return [i === 0 ? "" : option, field === "key" ? t.keys[option as "text" | "bytes"] : option];
           });
-          return <Input kind="choice" form={form} name={about.name} options={options} />;
+          return <Input {...about} options={options} />;
         })}
       </div>
     </fieldset>

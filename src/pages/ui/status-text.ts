@@ -28,16 +28,46 @@ export type StatusText = Readonly<{
   until?: string;
 }>;
 
+const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
+  paused: "quiet",
+  unknown: "warn",
+  hold: "warn",
+  circuit_open: "bad",
+  probing: "warn",
+  storm: "bad",
+  rate_limited: "busy",
+  idle: "quiet",
+  failing: "warn",
+  recovering: "busy",
+  healthy: "good",
+};
+
+/** A pause that nobody asked for is a failure. */
+export function statusTone(status: DestinationStatus): Tone {
+  const isOurs = status.kind === "paused" && status.reason !== null && status.reason !== "manual";
+  return isOurs ? "bad" : tones[status.kind];
+}
+
 export function statusText(destination: DestinationNow, now: number): StatusText {
   const status = destinationStatus(destination, now);
+  return { tone: statusTone(status), ...statusWords(status, destination, now) };
+}
+
+type StatusWords = Omit<StatusText, "tone">;
+
+function statusWords(status: DestinationStatus, destination: DestinationNow, now: number): StatusWords {
   switch (status.kind) {
     case "paused":
       return pausedText(status.reason);
     case "unknown":
-      return gateUnreachable;
+      return {
+        label: "Unknown",
+        text: "The gate of this destination is not responding",
+        until: "until its gate responds",
+        hint: "Deliveries wait in the backlog until it does.",
+      };
     case "hold":
       return {
-        tone: "warn",
         label: "On hold",
         text: `On hold for ${untilOf(status.until, now)}`,
         reason: "the receiver sent Retry-After",
@@ -48,7 +78,6 @@ export function statusText(destination: DestinationNow, now: number): StatusText
       return circuitText(status, now);
     case "probing":
       return {
-        tone: "warn",
         label: "Probing",
         text: "Probing with one attempt at a time",
         reason: openings(status.trips),
@@ -57,51 +86,38 @@ export function statusText(destination: DestinationNow, now: number): StatusText
       };
     case "storm": {
       const reason = `a retry ratio of ${decimalOf(status.retryRatio)} in the last 15 minutes`;
-      return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
+      return { label: "Retry storm", text: "Sending, but in a retry storm", reason };
     }
     case "rate_limited": {
       const next = status.until === null ? undefined : `next attempt in ${untilOf(status.until, now)}`;
       return {
-        tone: "busy",
         label: "Rate limited",
         text: "Sending at the destination's rate limit",
         ...(next !== undefined && { hint: `${capitalized(next)}.`, until: next }),
       };
     }
     case "idle":
-      return { tone: "quiet", label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
+      return { label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
     case "failing":
-      return { tone: "warn", label: "Failing", text: "Failing", reason: successes(status) };
+      return { label: "Failing", text: "Failing", reason: successes(status) };
     case "recovering": {
       const text = `Recovering, with ${status.window} of ${plural(destination.maxConcurrency, "concurrent attempt")} allowed`;
-      return { tone: "busy", label: "Recovering", text, reason: successes(status) };
+      return { label: "Recovering", text, reason: successes(status) };
     }
     case "healthy":
-      return { tone: "good", label: "Healthy", text: "Healthy", reason: successes(status) };
+      return { label: "Healthy", text: "Healthy", reason: successes(status) };
   }
 }
 
-const gateUnreachable: StatusText = {
-  until: "until its gate responds",
-  tone: "warn",
-  label: "Unknown",
-  text: "The gate of this destination is not responding",
-  hint: "Deliveries wait in the backlog until it does.",
-};
-
-function pausedText(statusReason: string | null): StatusText {
-  const until = "until you resume it";
-  const hint = "New events join the backlog, which is sent after you resume the destination.";
-  return statusReason === null || statusReason === "manual"
-    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint, until }
-    : {
-        tone: "bad",
-        label: "Paused",
-        text: "Paused until you resume it",
-        reason: disableReasonText(statusReason),
-        hint,
-        until,
-      };
+function pausedText(reason: string | null): StatusWords {
+  return {
+    label: "Paused",
+    ...(reason === null || reason === "manual"
+      ? { text: "Paused manually" }
+      : { text: "Paused until you resume it", reason: disableReasonText(reason) }),
+    until: "until you resume it",
+    hint: "New events join the backlog, which is sent after you resume the destination.",
+  };
 }
 
 /** Why a destination was paused, to follow "paused": "because the receiver answered 410 Gone", "manually". */
@@ -139,10 +155,9 @@ function heldText(keys: number): StatusText {
 
 type OpenCircuit = Extract<DestinationStatus, { kind: "circuit_open" }>;
 
-function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusText {
+function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusWords {
   const failures = last && failuresOf(last);
   return {
-    tone: "bad",
     label: "Circuit open",
     text: `Circuit open, next probe in ${untilOf(until, now)}`,
     reason: failures ?? openings(trips),
@@ -181,26 +196,36 @@ type Delivery = {
   "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
+/** Reasons that somebody has to do something about, or the receiver. */
+const BLOCKED = ["paused", "hold", "circuit_open", "order_held"];
+
+export function deliveryTone({ state, reason = "" }: Pick<Delivery, "state" | "reason">): Tone {
+  if (state === "delivered") return "good";
+  if (state === "dead") return "bad";
+  if (state === "cancelled") return "quiet";
+  return BLOCKED.includes(reason) ? "warn" : "busy";
+}
+
 /** @param acceptedAt when the event was accepted */
 export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): StateText {
+  const text = deliverySentence(delivery, acceptedAt, now);
+  return { tone: deliveryTone(delivery), label: capitalized(delivery.state), text };
+}
+
+function deliverySentence(delivery: Delivery, acceptedAt: number, now: number): string {
   switch (delivery.state) {
-    case "queued": {
-      const { reason } = delivery;
-      const text = reason === undefined ? "Queued for the first attempt" : waitingText(delivery, now);
-      return { tone: reason === "order_held" ? "warn" : "busy", label: "Queued", text };
-    }
-    case "waiting": {
-      const isBlocked = ["paused", "hold", "circuit_open"].includes(delivery.reason ?? "");
-      return { tone: isBlocked ? "warn" : "busy", label: "Waiting", text: waitingText(delivery, now) };
-    }
+    case "queued":
+      return delivery.reason === undefined ? "Queued for the first attempt" : waitingText(delivery, now);
+    case "waiting":
+      return waitingText(delivery, now);
     case "retrying":
-      return { tone: "busy", label: "Retrying", text: retryingText(delivery, now) };
+      return retryingText(delivery, now);
     case "delivered":
-      return { tone: "good", label: "Delivered", text: deliveredText(delivery, acceptedAt) };
+      return deliveredText(delivery, acceptedAt);
     case "dead":
-      return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
+      return `Given up: ${deadText(delivery)}`;
     case "cancelled":
-      return { tone: "quiet", label: "Cancelled", text: `Cancelled: ${cancelledText(delivery)}` };
+      return `Cancelled: ${cancelledText(delivery)}`;
   }
 }
 

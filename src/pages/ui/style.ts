@@ -59,7 +59,7 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
 .top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
 .top nav a:hover { color: var(--ink); }
-.top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
+.top nav a[aria-current], .tabs a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
 .menu { flex: 1; }
 .menu > summary { color: var(--ink); }
 .menu[open] > summary { margin-bottom: 0; }
@@ -166,7 +166,6 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .scroll { overflow-x: auto; }
 .tabs { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; font-size: 0.875rem; }
 .tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; border-bottom: 1px solid transparent; }
-.tabs a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
 .head .states { flex-basis: 100%; }
 .notice { background: var(--wash); border-radius: var(--radius); padding: 0.75rem 1rem; }
 .notice.tone-bad, .notice.tone-warn { color: var(--tone); }
@@ -286,9 +285,9 @@ details .copy { margin-bottom: 1rem; }
 export const charts = /* css */ `
 .chart { display: block; }
 .chart svg { display: block; width: 100%; overflow: visible; }
-.chart .succeeded { fill: var(--succeeded); }
-.chart .failed { fill: var(--failed); }
-.chart .baseline { fill: var(--line); }
+.chart .succeeded, .spark .succeeded { fill: var(--succeeded); }
+.chart .failed, .spark .failed { fill: var(--failed); }
+.chart .baseline, .spark .baseline { fill: var(--line); }
 .chart .grid { stroke: var(--line); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; color: var(--soft); font-size: 0.8125rem; }
@@ -298,9 +297,6 @@ export const charts = /* css */ `
 .tall svg { height: 8.5rem; }
 .spark { vertical-align: middle; }
 .spark svg { display: block; width: 7rem; height: 1.75rem; }
-.spark .succeeded { fill: var(--succeeded); }
-.spark .failed { fill: var(--failed); }
-.spark .baseline { fill: var(--line); }
 .fill { display: inline-block; width: 3.25rem; height: 0.375rem; margin-right: 0.5rem; vertical-align: 0.1em; }
 .fill .limit { fill: var(--line); }
 .fill .used { fill: var(--good); }
@@ -314,7 +310,7 @@ export const charts = /* css */ `
 .attempts .past { stroke: var(--line); stroke-width: 2; vector-effect: non-scaling-stroke; }
 .attempts .future { stroke: var(--line); stroke-width: 2; stroke-dasharray: 2 5; vector-effect: non-scaling-stroke; }
 .attempts .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
-.attempts text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
+.attempts text, .simulation text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
 .attempts .dot.succeeded, .attempts .dot.failed { stroke: var(--paper); stroke-width: 2; }
 .attempts .dot.next { fill: var(--paper); stroke: var(--good); stroke-width: 2; }
 .attempts .dot.accepted { fill: var(--soft); }
@@ -322,14 +318,11 @@ export const charts = /* css */ `
 .simulation .band { fill: var(--accent); opacity: 0.28; }
 .simulation .mean { fill: var(--accent); }
 .simulation .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
-.simulation text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
 .simulation .grid { stroke-dasharray: 1 4; }
 .panel figcaption { font-size: 0.875rem; font-weight: 550; margin-bottom: 0.375rem; }
 .panel svg { height: 6.5rem; }
 .panel + .axis { margin-top: -0.75rem; }
 .panel .outage { fill: var(--bad-wash); }
-.panel .succeeded { fill: var(--succeeded); }
-.panel .failed { fill: var(--failed); }
 .panel .capacity { stroke: var(--soft); stroke-dasharray: 4 4; fill: none; vector-effect: non-scaling-stroke; }
 .panel .axis-line { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
 progress { appearance: none; display: block; width: 100%; height: 0.5rem; border: 0; border-radius: 0.25rem; background: var(--line); overflow: hidden; }

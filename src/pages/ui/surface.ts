@@ -12,18 +12,19 @@ import type { PageView } from "./page.tsx";
 export type PageAnswer = Response | Promise<Response>;
 
 export type Surface<E extends Env> = Readonly<{
-  /** Where destinations are, and deliveries. */
+  /** Where destinations are, deliveries, and what agents have asked for. */
   destinations: string;
   deliveries: string;
+  actions: string;
   callerOf: (c: Context<E>) => Caller;
   find: (c: Context<E>, id: string) => Promise<Result<Destination>>;
   viewOf: (c: Context<E>) => PageView;
   /** Refuses a visitor who may not do it, where services do not say it well. */
   may: (action: PortalAction) => MiddlewareHandler<E>;
-  /** @param frame `refused`: why a form is shown again */
+  /** @param frame `place`: in the navigation; `refused`: why a form is shown again */
   showPage: (
     c: Context<E>,
-    frame: Readonly<{ title: string; refused?: Refused | undefined }>,
+    frame: Readonly<{ title: string; place?: "actions"; refused?: Refused | undefined }>,
     content: Child,
   ) => PageAnswer;
   showMissing: (c: Context<E>) => PageAnswer;

@@ -6,15 +6,13 @@ import { type TestReport, testDestination } from "../../features/destinations/se
 import { getTypesWithExamples } from "../../features/event-types/service.ts";
 import { isSuccess } from "./delivery-panel.tsx";
 import { requestText, responseText } from "./exchange.ts";
-import { PostForm } from "./fields.tsx";
+import { FieldForm } from "./fields.tsx";
 import { textIn } from "./format.ts";
 import { usePage } from "./page.tsx";
 import { ButtonLink, Copyable, Section, Select, Top } from "./parts.tsx";
 import { attempt } from "./services.ts";
 import { causeHint } from "./status-text.ts";
 import { pathsOf, type Surface } from "./surface.ts";
-
-type Tested = Readonly<{ report: TestReport; type: string | undefined }>;
 
 export function registerTestEvent<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
   const { callerOf, find, may, showPage, showMissing, showRefused, viewOf } = surface;
@@ -36,58 +34,53 @@ export function registerTestEvent<E extends Env>(app: Hono<E>, surface: Surface<
       : showRefused(c, tested, home(c));
   });
 
-  async function show(c: Context<E>, tested?: Tested) {
+  async function show(c: Context<E>, tested?: Readonly<{ report: TestReport; type: string | undefined }>) {
     const listed = await getTypesWithExamples(callerOf(c), undefined);
     const types = listed.kind === "ok" ? listed.value : [];
-    const { title } = viewOf(c).t.test;
-    return showPage(c, { title }, <TestPage {...tested} types={types} path={home(c)} />);
+    const { f, t: texts } = viewOf(c);
+    const { title, heading = title, took, what, back, crumb = back, ...t } = texts.test;
+    const report = tested?.report;
+    const hint = causeHint(report?.error);
+    return showPage(
+      c,
+      { title },
+      <>
+        <Top
+          crumb={[home(c), crumb]}
+          title={report ? <Headline {...report} /> : heading}
+          lede={`${report ? `${took(f.duration(report.latency_ms))} ` : ""}${what}`}
+        >
+          {hint !== undefined && t.showsHints && <p>{hint}</p>}
+        </Top>
+        <FieldForm
+          action={path(c)}
+          submit={report ? t.again : t.send}
+          aside={<ButtonLink href={home(c)}>{back}</ButtonLink>}
+        >
+          {types.length > 0 && (
+            <div class="fields">
+              <Select
+                label={t.type}
+                name="type"
+                of={[...new Set([plainTest.type, ...types])].map((one) => [one, one])}
+                chosen={tested?.type}
+              />
+            </div>
+          )}
+        </FieldForm>
+        {types.length === 0 && t.noTypes && <p class="soft small">{t.noTypes}</p>}
+        {report && <Exchanges report={report} />}
+      </>,
+    );
   }
 }
 
-/** @param path of the destination */
-type PageProps = Readonly<{ path: string; types: readonly string[] }> & Partial<Tested>;
-
-const TestPage: FC<PageProps> = ({ path, types, report, type }) => {
-  const { f, t } = usePage();
-  const { title, heading = title, took, what, back, crumb = back, send, again, noTypes } = t.test;
-  const hint = causeHint(report?.error);
-  return (
-    <>
-      <Top
-        crumb={[path, crumb]}
-        title={report ? <Headline {...report} /> : heading}
-        lede={`${report ? `${took(f.duration(report.latency_ms))} ` : ""}${what}`}
-      >
-        {hint !== undefined && t.test.showsHints && <p>{hint}</p>}
-      </Top>
-      <PostForm
-        action={`${path}/test`}
-        submit={report ? again : send}
-        aside={<ButtonLink href={path}>{back}</ButtonLink>}
-      >
-        {types.length > 0 && (
-          <div class="fields">
-            <Select
-              label={t.test.type}
-              name="type"
-              of={[...new Set([plainTest.type, ...types])].map((one) => [one, one])}
-              chosen={type}
-            />
-          </div>
-        )}
-      </PostForm>
-      {types.length === 0 && noTypes && <p class="soft small">{noTypes}</p>}
-      {report && <Exchanges report={report} />}
-    </>
-  );
-};
-
 const Exchanges: FC<{ report: TestReport }> = ({ report }) => {
-  const { redirect, response, request } = usePage().t.test;
+  const { test, exchange } = usePage().t;
   const parts = [
-    ["location", redirect, report.location],
-    ["response", response, responseText(report)],
-    ["sent", request, requestText(report.sent)],
+    ["location", test.redirect, report.location],
+    ["response", exchange.response, responseText(report)],
+    ["sent", exchange.request, requestText(report.sent)],
   ] as const;
   return (
     <>

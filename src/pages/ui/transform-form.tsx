@@ -8,6 +8,7 @@ import { type shownSource, transformShown } from "../../features/destinations/fi
 import { type FormState, Input } from "./fields.tsx";
 import { fieldsNamed, type Option } from "./form-fields.ts";
 import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
+import { usePage } from "./page.tsx";
 import { Options } from "./parts.tsx";
 import { readTyped } from "./services.ts";
 import { serviceNames, type TransformPart, type TransformTexts } from "./transform-texts.ts";
@@ -107,49 +108,43 @@ function placed({ field, fault, expected }: FieldError, t: TransformTexts): Form
   return { input: part, label: part ? t.labels[part] : name, text };
 }
 
-type FieldsProps = Readonly<{
-  form: FormState;
-  t: TransformTexts;
-  /** Whether the kind of destination has a URL, of which a method, a path and a query are parts. */
-  hasUrl: boolean;
-  /** Whether there is a field for code: where it runs, and the person may write it, or there is some already. */
-  hasCode: boolean;
-}>;
-
-export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl, hasCode }) => (
-  <>
-    <Input kind="area" form={form} name="body" hint={t.hints.body} of="all tall" />
-    <Input form={form} name="content_type" hint={t.hints.content_type} placeholder="application/json" />
-    <Input kind="area" form={form} name="headers" hint={t.hints.headers} />
-    {hasUrl && (
-      <>
-        <Input kind="choice" form={form} name="method" options={methodOptions} />
-        <Input form={form} name="path" hint={t.hints.path} />
-        <Input kind="area" form={form} name="query" hint={t.hints.query} />
-      </>
-    )}
-    {hasCode && <Input kind="area" form={form} name="code" hint={t.hints.code} of="all tall" />}
-  </>
-);
+/**
+ * @param props `hasUrl`: whether the kind of destination has a URL, of which a method, a path and a query are parts; `hasCode`:
+ * whether there is a field for code: where it runs, and the person may write it, or there is some already
+ */
+export const TemplateFields: FC<{ hasUrl: boolean; hasCode: boolean }> = ({ hasUrl, hasCode }) => {
+  const { hints } = usePage().t.transform;
+  return (
+    <>
+      <Input kind="area" name="body" hint={hints.body} of="all tall" />
+      <Input name="content_type" hint={hints.content_type} placeholder="application/json" />
+      <Input kind="area" name="headers" hint={hints.headers} />
+      {hasUrl && (
+        <>
+          <Input name="method" options={methodOptions} />
+          <Input name="path" hint={hints.path} />
+          <Input kind="area" name="query" hint={hints.query} />
+        </>
+      )}
+      {hasCode && <Input kind="area" name="code" hint={hints.code} of="all tall" />}
+    </>
+  );
+};
 
 const methodOptions: readonly Option[] = methods.map((method) => [method === "POST" ? "" : method, method]);
 
 /** A form that is sent as a query: it changes nothing, and its address can be shared. */
-export const ReadyTemplates: FC<{ path: string; t: TransformTexts; chosen: string | undefined }> = ({
-  path,
-  t,
-  chosen,
-}) => (
-  <form class="actions" method="get" action={path}>
-    <label for="ready">{t.ready}</label>
-    <select id="ready" name="ready" class="inline">
-      <option value="">{t.asTheyAre}</option>
-      <Options of={readyTemplates.map((name) => [name, readyName(name, t)])} chosen={chosen} />
-    </select>
-    <button type="submit">{t.fillIn}</button>
-  </form>
-);
-
-function readyName(name: ReadyTemplate, t: TransformTexts): string {
-  return { ...serviceNames, ...t.readyNames }[name];
-}
+export const ReadyTemplates: FC<{ path: string; chosen: string | undefined }> = ({ path, chosen }) => {
+  const t = usePage().t.transform;
+  const names: Readonly<Record<ReadyTemplate, string>> = { ...serviceNames, ...t.readyNames };
+  return (
+    <form class="actions" method="get" action={path}>
+      <label for="ready">{t.ready}</label>
+      <select id="ready" name="ready" class="inline">
+        <option value="">{t.asTheyAre}</option>
+        <Options of={readyTemplates.map((name) => [name, names[name]])} chosen={chosen} />
+      </select>
+      <button type="submit">{t.fillIn}</button>
+    </form>
+  );
+};

@@ -5,6 +5,7 @@ import { conflict, type Refused } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { sendsAsIs } from "../../core/transform/versions.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { getTransformFaults } from "../../features/deliveries/service.ts";
 import { shownSource } from "../../features/destinations/fields.ts";
 import { updateDestination } from "../../features/destinations/service.ts";
@@ -21,7 +22,7 @@ import type { Caller } from "../../features/service.ts";
 import type { Destination } from "../../store/destination.ts";
 import { currentTransform } from "../../store/transforms.ts";
 import { nameOf } from "./destination-table.tsx";
-import { FormNotice, type FormState, Input, PostForm } from "./fields.tsx";
+import { FieldForm, FormNotice, Input } from "./fields.tsx";
 import { type Form, textIn } from "./format.ts";
 import { usePage } from "./page.tsx";
 import { Ago, Section, Top } from "./parts.tsx";
@@ -114,27 +115,65 @@ export function registerTransform<E extends Env>(app: Hono<E>, surface: Surface<
     return isOfForm(refused) ? show(c, { typed, refused }) : showRefused(c, refused, path(c));
   }
 
-  async function show(c: Context<E>, { typed, ...shown }: ShownTransform = {}) {
+  async function show(c: Context<E>, { typed: sent, refused, preview }: ShownTransform = {}) {
     const found = await find(c, idIn(c));
     if (found.kind !== "ok") return showMissing(c);
     const row = found.value;
-    const read = await readTransformPage(callerOf(c), row);
+    const caller = callerOf(c);
+    const { types, versions, faults } = await readTransformPage(caller, row);
     const { ready, version, done } = c.req.query();
-    const { title } = viewOf(c).t.transform;
+    const { t: texts, may, mayCall, showsTarget } = viewOf(c);
+    const t = texts.transform;
+    const form = transformFormState(sent ?? transformTyped(row, versions, { ready, version }), t, refused);
+    const mayChange = mayCall(restoreTransform) && may("write_transform");
+    const mayTry = mayChange && mayCall(previewTransform);
+    const mayWriteCode = mayChange && caller.services.functions !== undefined && may("write_code");
     return showPage(
       c,
-      { title: `${title}: ${nameOf(row)}`, refused: shown.refused },
-      <TransformPage
-        {...read}
-        {...shown}
-        row={row}
-        home={home(c)}
-        path={path(c)}
-        isSaved={done === "saved"}
-        typed={typed ?? transformTyped(row, read.versions, { ready, version })}
-        ready={ready}
-        runsCode={callerOf(c).services.functions !== undefined}
-      />,
+      { title: `${t.title}: ${nameOf(row)}`, refused },
+      <>
+        <Top crumb={[home(c), nameOf(row)]} title={t.title} lede={t.lede} />
+        {done === "saved" && <output class="notice tone-good">{t.saved}</output>}
+        <FormNotice form={form} />
+        {currentTransform(row) === undefined && <p class="notice tone-bad">{t.unreadable}</p>}
+        <TransformFaults faults={faults} />
+        {mayChange && <ReadyTemplates path={path(c)} chosen={ready} />}
+        <div class="columns">
+          <FieldForm
+            form={form}
+            hasNotice={false}
+            action={path(c)}
+            aria-label={t.title}
+            hidden={{ read_version: versionNow(row) }}
+            submit={mayChange && texts.save}
+            aside={
+              mayTry && (
+                <button type="submit" formaction={`${path(c)}/preview#preview`}>
+                  {t.try}
+                </button>
+              )
+            }
+            hint={mayTry && t.tryHint}
+          >
+            <fieldset class="stack" disabled={!mayChange}>
+              <legend class="hidden">{t.title}</legend>
+              <TemplateFields
+                hasUrl={kindNameOf(row.url) !== "queue"}
+                hasCode={mayWriteCode || sourceNow(row)?.code !== undefined}
+              />
+            </fieldset>
+            {mayTry && types.length > 0 && (
+              <Input
+                name="type"
+                label={t.example}
+                options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
+              />
+            )}
+          </FieldForm>
+          <VersionList path={path(c)} versions={versions} mayChange={mayChange} />
+        </div>
+        {preview && <TransformDryRun preview={preview} showsUrl={showsTarget(row)} />}
+      </>,
     );
   }
 }
@@ -176,88 +215,7 @@ function transformTyped(row: Destination, versions: Versions, { ready, version }
   return typedOfSource(code === null ? template && { template } : { code });
 }
 
-type PageProps = Readonly<{
-  row: Destination;
-  /** The destination's page, and the page's own. */
-  home: string;
-  path: string;
-  isSaved: boolean;
-  typed: Form;
-  refused?: Refused | undefined;
-  preview?: TransformPreview | undefined;
-  ready?: string | undefined;
-  /** Whether the deployment runs code. */
-  runsCode: boolean;
-}> &
-  Awaited<ReturnType<typeof readTransformPage>>;
-
-const TransformPage: FC<PageProps> = (props) => {
-  const { row, home, path, isSaved, typed, refused, preview, ready, versions, faults } = props;
-  const page = usePage();
-  const t = page.t.transform;
-  const mayChange = page.mayCall(restoreTransform) && page.may("write_transform");
-  const form = transformFormState(typed, t, refused);
-  return (
-    <>
-      <Top crumb={[home, nameOf(row)]} title={t.title} lede={t.lede} />
-      {isSaved && <output class="notice tone-good">{t.saved}</output>}
-      <FormNotice form={form} />
-      {currentTransform(row) === undefined && <p class="notice tone-bad">{t.unreadable}</p>}
-      <TransformFaults faults={faults} />
-      {mayChange && <ReadyTemplates path={path} t={t} chosen={ready} />}
-      <div class="columns">
-        <TransformForm {...props} form={form} mayChange={mayChange} />
-        <VersionList path={path} versions={versions} mayChange={mayChange} />
-      </div>
-      {preview && <TransformDryRun preview={preview} showsUrl={page.showsTarget(row)} />}
-    </>
-  );
-};
-
-type FormProps = PageProps & Readonly<{ form: FormState; mayChange: boolean }>;
-
-const TransformForm: FC<FormProps> = ({ row, path, form, types, mayChange, runsCode }) => {
-  const { may, mayCall, t: texts } = usePage();
-  const t = texts.transform;
-  const mayTry = mayChange && mayCall(previewTransform);
-  return (
-    <PostForm
-      action={path}
-      aria-label={t.title}
-      hidden={{ read_version: versionNow(row) }}
-      submit={mayChange && t.save}
-      aside={
-        mayTry && (
-          <button type="submit" formaction={`${path}/preview#preview`}>
-            {t.try}
-          </button>
-        )
-      }
-      hint={mayTry && t.tryHint}
-    >
-      <fieldset class="stack" disabled={!mayChange}>
-        <legend class="hidden">{t.title}</legend>
-        <TemplateFields
-          form={form}
-          t={t}
-          hasUrl={kindNameOf(row.url) !== "queue"}
-          hasCode={(mayChange && runsCode && may("write_code")) || sourceNow(row)?.code !== undefined}
-        />
-      </fieldset>
-      {mayTry && types.length > 0 && (
-        <Input
-          kind="choice"
-          form={form}
-          name="type"
-          label={t.example}
-          options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
-        />
-      )}
-    </PostForm>
-  );
-};
-
-type SummaryProps = Readonly<{ row: Destination; path: string; faults: PageProps["faults"] }>;
+type SummaryProps = Readonly<{ row: Destination; path: string; faults: readonly DeliveryJson[] }>;
 
 /**
  * On a destination's page: which version is at work, and what it failed for. Nothing where events are sent as they are.

@@ -35,15 +35,15 @@ export const transformTexts = {
     code: "Code, in place of a template",
   },
   hints: {
-    body: "In JSON the strings are filled in one by one and need no escaping; a string that is one {{ value }} keeps its type. An event whose body comes out empty is not sent, nor one that reaches {% cancel %}.",
+    body: "In JSON the strings are filled in one by one and need no escaping; a string that is one {{ value }} keeps its type. An event whose body comes out empty, or that reaches {% cancel %}, is not sent.",
     content_type: "application/json where empty.",
     headers: "One on each line, such as X-Order: {{ data.order.id }}.",
     path: "Begins with /, and follows the path of the URL.",
     query: "One on each line, such as type: {{ type }}. It follows the query of the URL.",
     code: "A JavaScript module: export default (event) => ({ body: event.data }). It returns body, content_type, headers, method and path, all optional, or null so that nothing is sent.",
   },
-  save: "Save",
-  saved: "Saved. It is for events that are accepted from now on, and for those that wait because of it.",
+  saved:
+    "Saved. It applies to events that are accepted from now on, and to deliveries that wait because of it.",
   /** The notice of a form that was open while another version was saved. */
   outdated:
     "Another version was saved after you opened this form. Your input is below: check the versions, then save again.",
@@ -56,7 +56,6 @@ export const transformTexts = {
   noExample: "None",
   preview: "Preview",
   noEvents: "No recent event that would be sent. Choose the example of an event type.",
-  exampleOf: (type: string) => `Example of ${type}`,
   results: { sent: "Is sent", cancelled: "Is not sent", failed: "Fails" },
   before: "Without it",
   after: "With it",
@@ -71,11 +70,11 @@ export const transformTexts = {
   none: "events as they are",
   show: "Show",
   restore: "Restore",
-  /** Introduces the version at work. */
-  current: "At work:",
+  /** Introduces the version that is in use. */
+  current: "In use:",
   unreadable: "What is stored cannot be read, so nothing is sent. Save it again.",
   edit: "Edit the transformation",
-  faults: "Its last faults",
+  faults: "It failed recently",
   faultsHint: "These deliveries wait, and are sent by the next version that works for them.",
   authors: { portal: "in this portal", sender: "by the sender" },
 };

@@ -22,14 +22,14 @@ export const TransformDryRun: FC<UrlProps & Readonly<{ preview: TransformPreview
   preview: { events },
   showsUrl,
 }) => {
-  const t = usePage().t.transform;
+  const { transform: t, types } = usePage().t;
   return (
     <Section id="preview" title={t.preview}>
       {events.length === 0 && <p class="empty">{t.noEvents}</p>}
       {events.map((tried, i) => (
         <article class="delivery">
           <div class="head">
-            <h3 class="break">{tried.event_id === null ? t.exampleOf(tried.type) : tried.type}</h3>
+            <h3 class="break">{tried.event_id === null ? types.exampleOf(tried.type) : tried.type}</h3>
             <StateLabel tone={TONES[tried.result]}>{t.results[tried.result]}</StateLabel>
           </div>
           {tried.event_id !== null && <p class="small soft break">{tried.event_id}</p>}

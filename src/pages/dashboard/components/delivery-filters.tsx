@@ -14,7 +14,7 @@ import {
 } from "../../../features/deliveries/filters.ts";
 import { deliveryStates } from "../../../features/deliveries/schema.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { formState, Input, Inputs } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
 import { deliveryFilters, type Option } from "../../ui/form-fields.ts";
 import { addressOf, countOf, plural, type Query, utcIn } from "../../ui/format.ts";
 import { DataList, Options, Section, Select } from "../../ui/parts.tsx";
@@ -114,20 +114,24 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   };
   const form = formState(typed, deliveryFilters);
   return (
-    <form method="get" action={DELIVERIES} class="stack" aria-label="Filters">
+    <FieldForm
+      method="get"
+      form={form}
+      action={DELIVERIES}
+      aria-label="Filters"
+      submit="Filter"
+      button=""
+      hint={countsText(query, choices)}
+    >
       <div class="fields">
         <Select label="State" name="state" of={statesOffered(choices)} chosen={query.get("state")} />
         <ReasonSelect query={query} choices={choices} />
         <DestinationSelect chosen={query.get("destination_id")} choices={choices} />
-        <Input form={form} name="type" list="types" />
+        <Input name="type" list="types" />
         <DataList id="types" of={types} />
-        <Inputs form={form} names={["tag", "status", "since", "until", ...(showTenant ? ["tenant"] : [])]} />
+        <Inputs names={["tag", "status", "since", "until", ...(showTenant ? ["tenant"] : [])]} />
       </div>
-      <div class="actions">
-        <button type="submit">Filter</button>
-        <span class="hint">{countsText(query, choices)}</span>
-      </div>
-    </form>
+    </FieldForm>
   );
 };
 

@@ -3,17 +3,14 @@
  * authentication has no use for, and nothing of them is sent to the API.
  */
 import type { Child, FC } from "hono/jsx";
-import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
-import { templates } from "../../../core/message-templates.ts";
 import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
 import { type FieldInput, fieldDescriptions, operatorFields } from "../../../features/destinations/fields.ts";
-import { authInputs, authKinds, targetInputs } from "../../../features/destinations/inputs.ts";
-import { type FormState, Input, Inputs } from "../../ui/fields.tsx";
-import { fieldsNamed, type Option, templateFields } from "../../ui/form-fields.ts";
+import { authInputs, targetInputs } from "../../../features/destinations/inputs.ts";
+import { FormProvider, Input, Inputs, useForm } from "../../ui/fields.tsx";
+import { breakerNames, fieldsNamed, limitNames, templateFields } from "../../ui/form-fields.ts";
 import { DataList, Fold } from "../../ui/parts.tsx";
-import { bodyTexts, kindTexts, orderTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { SignatureForms, templateLabels } from "../../ui/signature-forms.tsx";
-import { breakerNames, kindIn, limitNames } from "../destination-input.ts";
+import { kindIn } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
 type FormOptions = Readonly<{
@@ -31,70 +28,49 @@ type FormOptions = Readonly<{
   scheme?: string;
 }>;
 
-export const DestinationFields: FC<{ form: FormState; options: FormOptions; preview?: Child }> = ({
-  form,
-  options,
-  preview,
-}) => (
+export const DestinationFields: FC<{ options: FormOptions; preview?: Child }> = ({ options, preview }) => (
   <>
-    <TargetFields form={form} options={options} />
+    <TargetFields {...options} />
     <div class="fields">
-      <PartInputs form={form} part="name" />
-      {options.asksTenant && <Input form={form} name="tenant" />}
+      <PartInputs part="name" />
+      {options.asksTenant && <Input name="tenant" />}
     </div>
-    <TypesField form={form} types={options.types} />
-    <Group title="Channels and filter" form={form} isOpen={preview !== undefined}>
-      <PartInputs form={form} part="filter" />
+    <TypesField types={options.types} />
+    <Group title="Channels and filter" isOpen={preview !== undefined}>
+      <PartInputs part="filter" />
       {preview}
     </Group>
-    <Group title="Body, headers and authentication" form={form}>
+    <Group title="Body, headers and authentication">
       <div class="fields">
-        <Input kind="choice" form={form} name="body" options={Object.entries(bodyTexts)} />
-        {options.mayHaveTemplate && (
-          <Input
-            kind="choice"
-            form={form}
-            name="template"
-            options={[
-              ["", "None: the body as it is"],
-              ...templates.map((name) => [name, templateTexts[name]] as const),
-            ]}
-            hint="Only for destinations of the tenant operator."
-          />
-        )}
+        <Input name="body" />
+        {options.mayHaveTemplate && <Input name="template" />}
       </div>
-      <Input
-        kind="area"
-        form={form}
-        name="headers"
-        placeholder="X-Api-Key: abc"
-        hint="One header a line. A value that is shown as *** stays as it is; a header that is removed here is no longer sent."
-      />
-      <AuthFields form={form} isNew={options.isNew} />
+      <Input name="headers" />
+      <AuthFields isNew={options.isNew} />
     </Group>
-    <Group title="Signature" form={form}>
-      <SignatureFields form={form} options={options} />
+    <Group title="Signature">
+      <SignatureFields {...options} />
     </Group>
-    <Group title="Order" form={form}>
-      <Input kind="choice" form={form} name="ordering" options={Object.entries(orderTexts.ordering)} />
-      <Input form={form} name="ordering_path" />
-      <Input kind="choice" form={form} name="on_dead" options={Object.entries(orderTexts.on_dead)} />
+    <Group title="Order">
+      <PartInputs part="order" />
     </Group>
-    <Group title="Limits and circuit breaker" form={form}>
-      <LimitFields form={form} />
-      {options.isForOperators && <Inputs form={form} names={operatorFields} />}
+    <Group title="Limits and circuit breaker">
+      <div class="fields">
+        <Inputs names={limitNames} />
+      </div>
+      {options.isForOperators && <Inputs names={operatorFields} />}
       <fieldset class="fields">
         <legend>Circuit breaker</legend>
-        <BreakerFields form={form} />
+        <Inputs names={breakerNames} />
       </fieldset>
     </Group>
-    <Group title="Retry policy" form={form}>
-      <Input kind="choice" form={form} name="preset" options={presetChoices} hint={DURATIONS} />
-      <PolicyFieldsets form={form} />
+    <Group title="Retry policy">
+      <Input name="preset" options={presetChoices} hint={DURATIONS} />
+      <PolicyFieldsets />
     </Group>
-    <Group title="Your own ID and metadata" form={form}>
-      <PartInputs form={form} part="identity" />
-      {options.isNew && <Input form={form} name="paused" />}
+    <Group title="Your own ID and metadata">
+      <PartInputs part="identity" />
+      {options.isNew && <Input name="paused" />}
     </Group>
   </>
 );
@@ -108,34 +84,24 @@ const FilterHint: FC = () => (
 );
 
 /** The inputs of one part of the form, as the fields are described. */
-const PartInputs: FC<{ form: FormState; part: FieldInput["part"] }> = ({ form, part }) => (
+const PartInputs: FC<{ part: FieldInput["part"] }> = ({ part }) => (
   <>
     {fieldDescriptions.map(
       ([name, { input }]) =>
-        input?.part === part && (
-          <Input form={form} name={name} {...(name === "filter" && { hint: <FilterHint /> })} />
-        ),
+        input?.part === part && <Input name={name} {...(name === "filter" && { hint: <FilterHint /> })} />,
     )}
   </>
 );
 
 /** Fields that most destinations leave alone. All are open where a form was refused, so that no error is hidden. */
-const Group: FC<{ title: string; form: FormState; isOpen?: boolean; children?: Child }> = ({
-  title,
-  form,
-  isOpen = false,
-  children,
-}) => (
-  <Fold title={title} open={isOpen || form.detail !== undefined}>
+const Group: FC<{ title: string; isOpen?: boolean; children?: Child }> = ({ title, isOpen, children }) => (
+  <Fold title={title} open={isOpen || useForm().detail !== undefined}>
     <div class="stack">{children}</div>
   </Fold>
 );
 
-const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
-  form,
-  options: { isNew, allowsHttp },
-}) => {
-  const kind = kindIn(form.values);
+const TargetFields: FC<FormOptions> = ({ isNew, allowsHttp }) => {
+  const kind = kindIn(useForm().values);
   const isAsked = (name: string) => isNew || targetFieldNames(kind).includes(name);
   /** The class of an input: which kinds it is for. */
   const of = (name: string) => {
@@ -148,98 +114,63 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
   };
   return (
     <fieldset class="stack by-kind">
-      {isNew && <Input kind="choice" form={form} name="kind" options={Object.entries(kindTexts)} />}
+      {isNew && <Input name="kind" />}
       {Object.keys(targetInputs)
         .filter(isAsked)
         .map((name) => {
           const hint = hintOf(name);
-          return <Input form={form} name={name} of={of(name)} {...(hint && { hint })} />;
+          return <Input name={name} of={of(name)} {...(hint && { hint })} />;
         })}
     </fieldset>
   );
 };
 
-const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, types }) => (
+const TypesField: FC<Pick<FormOptions, "types">> = ({ types }) => (
   <>
-    <Input form={form} name="event_types" list={types.length > 0 ? "event-types" : undefined} />
+    <Input name="event_types" list={types.length > 0 ? "event-types" : undefined} />
     {types.length > 0 && <DataList id="event-types" of={types} />}
   </>
 );
 
-const authOptions: readonly Option[] = [
-  ["", "None besides the signature"],
-  ...Object.entries(authKinds).map(([kind, { label }]) => [kind, label] as const),
-];
-
 /** Secret fields are left empty as long as they stay; after any other change they have to be given again. */
-const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => (
-  <fieldset class="fields by-auth">
-    <legend>Authentication</legend>
-    <Input kind="choice" form={form} name="auth_kind" options={authOptions} />
-    {authInputs.flatMap(([kind, inputs]) =>
-      inputs.map(([field, { kind: type, isSecret, options }]) => {
-        const of = `${type === "json" ? "all " : ""}only for-${kind}`;
-        const hint = "Empty keeps it. Type it again if you change anything else of the authentication.";
-        const about = isSecret
-          ? { kind: "password" as const, hint: isNew ? undefined : hint }
-          : { kind: options ? ("choice" as const) : type };
-        return <Input form={form} name={`auth_${field}`} of={of} {...about} />;
-      }),
-    )}
-  </fieldset>
-);
+const AuthFields: FC<Pick<FormOptions, "isNew">> = ({ isNew }) => {
+  const hint = isNew
+    ? undefined
+    : "Empty keeps it. Type it again if you change anything else of the authentication.";
+  return (
+    <fieldset class="fields by-auth">
+      <legend>Authentication</legend>
+      <Input name="auth_kind" />
+      {authInputs.flatMap(([kind, inputs]) =>
+        inputs.map(([field, { kind: type, isSecret }]) => {
+          const of = `${type === "json" ? "all " : ""}only for-${kind}`;
+          return (
+            <Input name={`auth_${field}`} of={of} {...(isSecret && { kind: "password" as const, hint })} />
+          );
+        }),
+      )}
+    </fieldset>
+  );
+};
 
-export const schemeOptions: readonly Option[] = [
-  ["hmac-sha256", "A shared secret (HMAC)"],
-  ["ed25519", "A key pair (ed25519)"],
-];
-
-const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
-  form,
-  options: { isNew, scheme },
-}) => (
-  <>
-    {isNew ? (
-      <div class="fields">
-        <Input kind="choice" form={form} name="signature" options={schemeOptions} />
-        <Inputs form={form} names={["secret", "handshake"]} />
-      </div>
-    ) : (
-      <p class="small soft">
-        {`Signs with ${scheme === "ed25519" ? "a key pair (ed25519)" : "a shared secret (HMAC)"}. Rotate the secret to change that.`}
-      </p>
-    )}
-    <SignatureForms form={{ ...form, labels: { ...form.labels, ...ownLabels } }} />
-  </>
-);
+const SignatureFields: FC<FormOptions> = ({ isNew, scheme }) => {
+  const form = useForm();
+  return (
+    <>
+      {isNew ? (
+        <div class="fields">
+          <Inputs names={["signature", "secret", "handshake"]} />
+        </div>
+      ) : (
+        <p class="small soft">
+          {`Signs with ${scheme === "ed25519" ? "a key pair (ed25519)" : "a shared secret (HMAC)"}. Rotate the secret to change that.`}
+        </p>
+      )}
+      <FormProvider value={{ ...form, labels: { ...form.labels, ...ownLabels } }}>
+        <SignatureForms />
+      </FormProvider>
+    </>
+  );
+};
 
 const ownLabels = fieldsNamed(templateLabels(templateFields));
-
-/** @param current what applies while a field is empty */
-export const LimitFields: FC<{
-  form: FormState;
-  current?: Readonly<Record<(typeof limitNames)[number], number>>;
-}> = ({ form, current = defaultLimits }) => (
-  <div class="fields">
-    <NumberFields form={form} names={limitNames} current={current} ranges={limitShape.fields} />
-  </div>
-);
-
-export const BreakerFields: FC<{ form: FormState }> = ({ form }) => (
-  <NumberFields form={form} names={breakerNames} current={defaultBreaker} ranges={breakerShape.fields} />
-);
-
-type NumbersProps<Name extends string> = Readonly<{
-  form: FormState;
-  names: readonly Name[];
-  /** What applies while a field is empty. */
-  current: Readonly<Record<Name, number>>;
-  ranges: Readonly<Record<Name, Readonly<{ min: number; max: number }>>>;
-}>;
-export const NumberFields = <Name extends string>({ form, names, current, ranges }: NumbersProps<Name>) => (
-  <>
-    {names.map((name) => (
-      <Input form={form} name={name} kind="number" placeholder={String(current[name])} range={ranges[name]} />
-    ))}
-  </>
-);

@@ -16,16 +16,15 @@ import {
   ownBurstOf,
   retryPolicyOf,
 } from "../../../store/destination.ts";
-import { formState, Input, PostForm } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
-import { destinationLabels } from "../../ui/form-fields.ts";
+import { breakerNames, destinationLabels, limitNames } from "../../ui/form-fields.ts";
 import type { Form } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import { ButtonLink, Facts, Fold, Section } from "../../ui/parts.tsx";
 import { SecretRotation } from "../../ui/secret-page.tsx";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
-import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
 
 type Setting = readonly [name: string, ...values: readonly string[]];
 
@@ -122,22 +121,24 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, typed, refused }) => {
   const form = formState({ ...stored, ...typed }, destinationLabels, typed && refused);
   return (
     <Section id="limits" title="Limits">
-      <PostForm
+      <FieldForm
         form={form}
         action={`${path}/limits`}
         submit={mayChange && "Save limits"}
         button=""
         hint={mayChange && "Leave a field empty to use its default."}
       >
-        <fieldset disabled={!mayChange}>
-          <LimitFields form={form} current={current} />
+        <fieldset class="fields" disabled={!mayChange}>
+          {limitNames.map((name) => (
+            <Input name={name} placeholder={String(current[name])} />
+          ))}
         </fieldset>
         <Fold title="Circuit breaker" open={form.detail !== undefined}>
           <fieldset class="fields" disabled={!mayChange}>
-            <BreakerFields form={form} />
+            <Inputs names={breakerNames} />
           </fieldset>
         </Fold>
-      </PostForm>
+      </FieldForm>
     </Section>
   );
 };
@@ -165,7 +166,7 @@ export const Rotation: FC<{ path: string; row: Destination }> = ({ path, row }) 
   const form = formState({ signature: sealedScheme(row.secret), overlap_hours: 24 }, labels);
   return (
     <SecretRotation path={path} row={row} form={form}>
-      <Input kind="choice" form={form} name="signature" options={schemeOptions} />
+      <Input name="signature" />
     </SecretRotation>
   );
 };

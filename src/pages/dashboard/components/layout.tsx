@@ -4,7 +4,6 @@
  */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
-import type { Principal } from "../../../core/principal.ts";
 import type { Refused, Result } from "../../../core/result.ts";
 import { decideAction } from "../../../features/approvals/service.ts";
 import { getAuditEntries } from "../../../features/audit/service.ts";
@@ -17,9 +16,10 @@ import { assetPath, mark } from "../../ui/assets.ts";
 import { plural } from "../../ui/format.ts";
 import { PageProvider } from "../../ui/page.tsx";
 import { answerPage, type PageStatus } from "../../ui/page-answer.ts";
-import { type ActionOutcome, outcomeAt, Press, RefusedNotice } from "../../ui/parts.tsx";
+import { Press, RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../../ui/services.ts";
 import type { Surface } from "../../ui/surface.ts";
+import { type ActionOutcome, outcomeAt } from "../outcomes.ts";
 import {
   callerOnPage,
   callerWithinTenant,
@@ -82,16 +82,8 @@ export async function showPage(
   ));
 }
 
-/** The visitor's description at the top of a page. */
-type Who = Readonly<{
-  tenant: string | undefined;
-  /** Whether another tenant can be chosen. */
-  maySwitch: boolean;
-  person: Principal["person"];
-  places: readonly Readonly<{ place: Place; path: string; name: string }>[];
-}>;
-
-function whoOf(c: DashboardContext): Who {
+/** The visitor at the top of a page; `maySwitch`: whether another tenant can be chosen. */
+function whoOf(c: DashboardContext) {
   const { tenant, principal } = c.get("visitor");
   const shown = places.filter(
     (place) =>
@@ -100,6 +92,8 @@ function whoOf(c: DashboardContext): Who {
   );
   return { tenant, maySwitch: mayNameTenant(c), person: principal.person, places: shown };
 }
+
+type Who = ReturnType<typeof whoOf>;
 
 const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, live = false, main, who }) => (
   <>
@@ -280,8 +274,16 @@ export function showTooMany(c: DashboardContext, seconds: number) {
 
 /** For a form that no browser has sent. */
 export function showUnreadableForm(c: DashboardContext, status: 400 | 413) {
-  const title = status === 413 ? "The form is too large" : "The form cannot be read";
-  return showSentences(c, { title, signedIn: false }, <p class="lede">{TO_OVERVIEW}</p>, status);
+  const [title, sentence] =
+    status === 413
+      ? ["The form is too large", "Shorten what you entered, and send it again."]
+      : ["The form cannot be read", "Open the page again, and send the form once more."];
+  const lede = (
+    <p class="lede">
+      {sentence} {TO_OVERVIEW}
+    </p>
+  );
+  return showSentences(c, { title, signedIn: false }, lede, status);
 }
 
 /** @param status 503 where the trouble passes by itself */
@@ -348,6 +350,7 @@ export async function actAndReturn(
 export const dashboardSurface: Surface<DashboardEnv> = {
   destinations: "/dashboard/destinations",
   deliveries: "/dashboard/deliveries",
+  actions: "/dashboard/actions",
   callerOf: callerOnPage,
   find: (c, id) => getDestination(callerWithinTenant(c), id),
   viewOf: viewFor,

@@ -7,13 +7,13 @@ import {
   type Capability,
   capabilities,
   limitedFields,
+  type PortalLanguage,
   type PortalRules,
-  portalLanguages,
-  portalThemes,
+  type PortalTheme,
   type TenantPortal,
 } from "../../../core/portal-access.ts";
-import { type FormState, Input, Inputs } from "../../ui/fields.tsx";
-import { given, type Option } from "../../ui/form-fields.ts";
+import { Input, Inputs } from "../../ui/fields.tsx";
+import { given } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 
 const limits = ["max_endpoints", ...limitedFields] as const;
@@ -51,37 +51,31 @@ export function portalInputs(portal: PortalRules & TenantPortal): Readonly<Recor
   return { ...Object.fromEntries(boxes), ...texts };
 }
 
-export const RuleFields: FC<{ form: FormState }> = ({ form }) => (
+export const RuleFields: FC = () => (
   <>
     <fieldset class="stack">
       <legend>What visitors may do</legend>
-      <Inputs form={form} names={capabilities} />
+      <Inputs names={capabilities} />
     </fieldset>
     <fieldset class="fields">
       <legend>Limits</legend>
-      <Inputs form={form} names={limits} />
+      <Inputs names={limits} />
     </fieldset>
   </>
 );
 
-const languageNames = { en: "English", de: "German" } as const;
-const themeNames = { auto: "As the visitor's device prefers", light: "Light", dark: "Dark" } as const;
-
-type AppearanceProps = Readonly<{
-  form: FormState;
-  /** What counts where nothing is chosen. */
-  language: string;
-  theme: string;
-}>;
-
-export const AppearanceFields: FC<AppearanceProps> = ({ form, language, theme }) => {
-  const languages = portalLanguages.map((name): Option => [name, languageNames[name]]);
-  const themes = portalThemes.map((name): Option => [name, themeNames[name]]);
-  return (
-    <fieldset class="fields">
-      <legend>Language and theme</legend>
-      <Input form={form} name="language" options={[["", language], ...languages]} />
-      <Input form={form} name="theme" options={[["", theme], ...themes]} />
-    </fieldset>
-  );
+const languageNames: Readonly<Record<PortalLanguage, string>> = { en: "English", de: "German" };
+const themeNames: Readonly<Record<PortalTheme, string>> = {
+  auto: "As the visitor's device prefers",
+  light: "Light",
+  dark: "Dark",
 };
+
+/** @param props what counts where nothing is chosen */
+export const AppearanceFields: FC<{ language: string; theme: string }> = ({ language, theme }) => (
+  <fieldset class="fields">
+    <legend>Language and theme</legend>
+    <Input name="language" options={[["", language], ...Object.entries(languageNames)]} />
+    <Input name="theme" options={[["", theme], ...Object.entries(themeNames)]} />
+  </fieldset>
+);

@@ -1,5 +1,4 @@
 /** The audit trail: who has changed what, from which value to which, with filters, and as a file. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ok } from "../../../core/result.ts";
 import { type AuditEntryView, auditQuery, exportQuery } from "../../../features/audit/schema.ts";
@@ -7,19 +6,19 @@ import { entryNumber, exportAuditEntries, getAuditEntries } from "../../../featu
 import { pageFrom } from "../../../features/parameters.ts";
 import { linesOf } from "../../../http/ndjson.ts";
 import { idPatterns } from "../../../ids.ts";
-import { FormNotice, type FormState, formState, Inputs } from "../../ui/fields.tsx";
+import { FieldForm, type FormState, formState, Inputs } from "../../ui/fields.tsx";
 import { auditFields } from "../../ui/form-fields.ts";
 import { addressOf, type Query, textIn, utcIn } from "../../ui/format.ts";
 import { Ago, Pager, Top } from "../../ui/parts.tsx";
 import { capitalized } from "../../ui/status-text.ts";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 import { actorText } from "../view.tsx";
 
 const PATH = "/dashboard/audit";
 const PAGE_SIZE = "50";
 
-export function registerAuditPages(app: Hono<DashboardEnv>): void {
+export function registerAuditPages(app: Dashboard): void {
   app.get(PATH, async (c) => {
     if (!mayCall(c, getAuditEntries)) return showReadOnly(c);
     const cursor = c.req.query("cursor");
@@ -86,19 +85,26 @@ function queryOf(c: DashboardContext): Query {
 const isFiltered = (query: Query) => Object.values(query).some(Boolean);
 
 const Filter: FC<{ form: FormState; query: Query }> = ({ form, query }) => (
-  <form class="stack" method="get" action={PATH} aria-label="Filters">
-    <FormNotice form={form} />
+  <FieldForm
+    method="get"
+    form={form}
+    action={PATH}
+    aria-label="Filters"
+    submit="Filter"
+    button=""
+    aside={
+      <>
+        {isFiltered(query) && <a href={PATH}>Clear</a>}
+        <a href={addressOf(`${PATH}/export`, query)} download="audit.ndjson">
+          Export as NDJSON
+        </a>
+      </>
+    }
+  >
     <div class="fields">
-      <Inputs form={form} names={["subject", "since", "until"]} />
+      <Inputs names={["subject", "since", "until"]} />
     </div>
-    <div class="actions">
-      <button type="submit">Filter</button>
-      {isFiltered(query) && <a href={PATH}>Clear</a>}
-      <a href={addressOf(`${PATH}/export`, query)} download="audit.ndjson">
-        Export as NDJSON
-      </a>
-    </div>
-  </form>
+  </FieldForm>
 );
 
 function emptyText(isFirst: boolean, query: Query): string {

@@ -3,7 +3,6 @@
  * here, so that the page's script only puts them in their places.
  */
 
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ok } from "../../../core/result.ts";
 import {
@@ -42,8 +41,8 @@ import {
   callerWithinTenant,
   callService,
   callWith,
+  type Dashboard,
   type DashboardContext,
-  type DashboardEnv,
 } from "../session.ts";
 import { viewFor } from "../view.tsx";
 import { Pickable, RepairLinks } from "./repair.tsx";
@@ -56,7 +55,7 @@ const TYPES_OFFERED = 100;
 /** The filters that the tail has too. */
 const TAILED = ["tenant", "destination_id", "type"];
 
-export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
+export function registerDeliveriesPage(app: Dashboard): void {
   app.get(DELIVERIES, async (c) => {
     const page = await readLogPage(c);
     if (page instanceof Response) return page;
@@ -158,8 +157,13 @@ const Log: FC<LogProps> = ({ query, choices, entries, isFirst, next, looked, fol
   const { now, mayCall } = usePage();
   // Rows that come in would move those that are selected.
   const mayPick = mayCall(repairDeliveries) && !follow && entries.length > 0;
+  const toggle = follow ? (
+    <ButtonLink href={logAt(query)}>Stop following</ButtonLink>
+  ) : (
+    <ButtonLink href={logAt(query, { follow: "1" })}>Follow live</ButtonLink>
+  );
   return (
-    <Section id="log" title="Log" aside={isFirst && <FollowLink query={query} follow={follow} />}>
+    <Section id="log" title="Log" aside={isFirst && toggle}>
       <FilterChips query={query} choices={choices} />
       {follow && <Tail query={query} />}
       {entries.length > 0 || follow ? (
@@ -189,13 +193,6 @@ function lookedText({ from, to }: LookedThrough, now: number): string {
   const first = from.destination ? `from ${placeOf(from.destination)}` : "in their order";
   return `Looked through the destinations ${first} to ${placeOf(to.destination)}, there back to ${end}.`;
 }
-
-const FollowLink: FC<Pick<LogProps, "query" | "follow">> = ({ query, follow }) =>
-  follow ? (
-    <ButtonLink href={logAt(query)}>Stop following</ButtonLink>
-  ) : (
-    <ButtonLink href={logAt(query, { follow: "1" })}>Follow live</ButtonLink>
-  );
 
 /** The script puts rows into the table that follows, and says here how it goes. */
 const Tail: FC<Pick<LogProps, "query">> = ({ query }) => {

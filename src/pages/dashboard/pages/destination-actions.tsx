@@ -1,5 +1,4 @@
 /** Actions of the buttons and forms on the pages of destinations and events. Each calls a service, and then redirects back. */
-import type { Hono } from "hono";
 import { DAY_MS } from "../../../core/retention.ts";
 import { skipDelivery } from "../../../features/deliveries/ordering.ts";
 import {
@@ -17,11 +16,11 @@ import { cancelReplay, pauseReplay, resumeReplay, startReplay } from "../../../f
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
-import { outcomeAt } from "../../ui/parts.tsx";
 import { saveDestination } from "../../ui/services.ts";
 import { actAndReturn, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
-import { callerOnPage, callService, callWith, type DashboardEnv } from "../session.ts";
+import { outcomeAt } from "../outcomes.ts";
+import { callerOnPage, callService, callWith, type Dashboard } from "../session.ts";
 import { showDestination } from "./destination.tsx";
 import { showNewSecret } from "./edit-destination.tsx";
 
@@ -36,7 +35,7 @@ export const replayVerbs = [
   ["cancel", "replay-cancelled", cancelReplay],
 ] as const;
 
-export function registerActions(app: Hono<DashboardEnv>): void {
+export function registerActions(app: Dashboard): void {
   for (const [verb, outcome, act] of [
     ["pause", "paused", pauseDestination],
     ["resume", "resumed", resumeDestination],
@@ -83,14 +82,7 @@ export function registerActions(app: Hono<DashboardEnv>): void {
     const outcome = cursor === undefined ? "waiting-cancelled" : "waiting-cancelled-partly";
     return c.redirect(outcomeAt(back, outcome), 303);
   });
-}
-function eventAt(delivery: string): string {
-  const key = deliveryKey(delivery);
-  return key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
-}
 
-/** The forms on a destination's page. When one is refused, the page is shown with the reason. */
-export function registerForms(app: Hono<DashboardEnv>): void {
   app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
@@ -113,7 +105,7 @@ export function registerForms(app: Hono<DashboardEnv>): void {
     const rotated = await callWith(c, secretRotation, typed, (caller, rotation) =>
       rotateSecret(caller, { ...rotation, id }),
     );
-    if (rotated.kind === "ok") return showNewSecret(c, rotated.value, "Secret rotated");
+    if (rotated.kind === "ok") return showNewSecret(c, rotated.value, "rotated");
     // Without permission to rotate the page has no such form, so nothing typed is lost.
     if (rotated.kind === "forbidden") return showRefusal(c, rotated, `/dashboard/destinations/${id}`);
     return isRepeatedRotation(rotated)
@@ -141,4 +133,8 @@ export function registerForms(app: Hono<DashboardEnv>): void {
     if (started.kind !== "ok") return showDestination(c, id, { refused: started });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
   });
+}
+function eventAt(delivery: string): string {
+  const key = deliveryKey(delivery);
+  return key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
 }

@@ -1,5 +1,4 @@
 /** The page of one destination: its status and the reason for it, its traffic, settings, replays and deliveries. */
-import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { canCertify } from "../../../delivery/certification.ts";
@@ -14,7 +13,7 @@ import { type Destination, limitsOf } from "../../../store/destination.ts";
 import type { Replay } from "../../../store/replays.ts";
 import { TrafficSection } from "../../ui/charts.tsx";
 import { DeliveryLog, type LogPage } from "../../ui/delivery-log.tsx";
-import { BlockedKeys, Consumers, type DestinationParts, readParts } from "../../ui/destination-parts.tsx";
+import { BlockedKeys, Consumers, readParts } from "../../ui/destination-parts.tsx";
 import {
   deliveriesIn,
   destinationHealthOf,
@@ -23,13 +22,12 @@ import {
   nameOf,
   shortUrl,
 } from "../../ui/destination-table.tsx";
-import { PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { FieldForm, type RefusedForm } from "../../ui/fields.tsx";
 import { addressOf, atMost, countOf, decimalOf, durationOrNone } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import {
   Banner,
   ButtonLink,
-  Crumb,
   FigureList,
   Fold,
   OutcomeNotice,
@@ -37,6 +35,7 @@ import {
   RefusedNotice,
   Section,
   Select,
+  Top,
   windowNamed,
 } from "../../ui/parts.tsx";
 import { isUnderWay, ReplayProgress } from "../../ui/replay-progress.tsx";
@@ -45,10 +44,10 @@ import { TransformSummary } from "../../ui/transform-page.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { LimitsForm, RetryPolicySummary, Rotation, Sending } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { callerOnPage, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 import { Pickable, RepairLinks } from "./repair.tsx";
 
-export function registerDestination(app: Hono<DashboardEnv>): void {
+export function registerDestination(app: Dashboard): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
 }
 
@@ -59,89 +58,66 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
   const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
   const seen = fleet.seen[0];
   if (seen === undefined) return showNotFound(c);
-  const health = destinationHealthOf(seen, services.now());
-  const parts = await readParts(callerOnPage(c), seen.row, tenant, c.req.query());
+  const now = services.now();
+  const health = destinationHealthOf(seen, now);
+  const { row, figures, status, depth } = health;
+  const parts = await readParts(callerOnPage(c), row, tenant, c.req.query());
+  const { blocked, consumers } = parts;
+  const { typed, refused } = form ?? {};
+  const path = `/dashboard/destinations/${row.id}`;
+  const mayRepair = mayCall(c, pauseDestination);
+  const skip = (delivery: string) => <Press action={`/dashboard/deliveries/${delivery}/skip`} label="Skip" />;
+  const lede = (
+    <>
+      {row.description !== null && `${shortUrl(row.url)} · `}
+      {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant}\u00a0· `}
+      <code>{row.id}</code>
+    </>
+  );
   return showPage(
     c,
-    { title: nameOf(seen.row), live: form === undefined, refused: form?.refused },
-    <DestinationPage {...parts} health={health} window={window} outcome={c.req.query("done")} {...form} />,
-  );
-}
-
-type PageProps = DestinationParts &
-  RefusedForm &
-  Readonly<{
-    health: Health;
-    window: StatsWindow;
-    /** The name of what an action has just done. */
-    outcome: string | undefined;
-  }>;
-
-const DestinationPage: FC<PageProps> = (props) => {
-  const { health, deliveries, replays, blocked, consumers, transformFaults, refused, typed } = props;
-  const { now, mayCall } = usePage();
-  const { row, figures, status, depth } = health;
-  const path = `/dashboard/destinations/${row.id}`;
-  const mayRepair = mayCall(pauseDestination);
-  return (
+    { title: nameOf(row), live: form === undefined, refused },
     <>
-      <section>
-        <Crumb href="/dashboard">Overview</Crumb>
-        <h1>{nameOf(row)}</h1>
-        <p class="lede">
-          {row.description !== null && `${shortUrl(row.url)} · `}
-          {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant}\u00a0· `}
-          <code>{row.id}</code>
-        </p>
-      </section>
-      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={props.outcome} />}
+      <Top crumb={["/dashboard", "Overview"]} title={nameOf(row)} lede={lede} />
+      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={c.req.query("done")} />}
       <StatusPanel status={status} />
       {mayRepair && <Actions path={path} row={row} isHeld={(figures?.view.heldUntil ?? 0) > now} />}
       <CurrentFigures health={health} />
       {mayRepair && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
       <TrafficSection
-        series={figures?.windows[props.window]?.series ?? []}
-        window={props.window}
+        series={figures?.windows[window]?.series ?? []}
+        window={window}
         at={(other) => addressOf(path, { window: other })}
       >
-        <Blocked health={health} window={props.window} />
+        <Blocked health={health} window={window} />
       </TrafficSection>
       <div class="columns">
         <div class="column">
           <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} />
-          <DeadLetters path={path} replays={replays} dead={depth.dead} />
+          <DeadLetters path={path} replays={parts.replays} dead={depth.dead} />
         </div>
         <div class="column">
           <Sending row={row} />
-          <TransformSummary row={row} path={path} faults={transformFaults} />
+          <TransformSummary row={row} path={path} faults={parts.transformFaults} />
           <LimitsForm row={row} path={path} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
-          {mayCall(updateDestination) && <Rotation path={path} row={row} />}
+          {mayCall(c, updateDestination) && <Rotation path={path} row={row} />}
         </div>
       </div>
-      {blocked && (
-        <BlockedKeys
-          page={blocked}
-          action={mayRepair ? { title: "Skip", of: (delivery) => <Skip delivery={delivery} /> } : undefined}
-        />
-      )}
+      {blocked && <BlockedKeys page={blocked} action={mayRepair ? { title: "Skip", of: skip } : undefined} />}
       {consumers && (
         <Consumers list={consumers}>
-          {mayCall(getKeys) && (
+          {mayCall(c, getKeys) && (
             <p>
               <a href={`/dashboard/keys?destination=${row.id}`}>Keys that poll this destination alone</a>
             </p>
           )}
         </Consumers>
       )}
-      <DestinationLog path={path} id={row.id} page={deliveries} />
-    </>
+      <DestinationLog path={path} id={row.id} page={parts.deliveries} />
+    </>,
   );
-};
-
-const Skip: FC<{ delivery: string }> = ({ delivery }) => (
-  <Press action={`/dashboard/deliveries/${delivery}/skip`} label="Skip" />
-);
+}
 
 /** Screen readers announce a change of the state, but not the countdown, which would interrupt all the time. */
 const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, reason, hint } }) => (
@@ -179,11 +155,11 @@ const Actions: FC<{ row: Destination; path: string; isHeld: boolean }> = ({ row,
 /** Closed at first, so that it is not pressed by mistake. */
 const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
   <Fold title="Cancel the backlog">
-    <PostForm action={`${path}/cancel-waiting`} submit="Cancel waiting deliveries" button="">
+    <FieldForm action={`${path}/cancel-waiting`} submit="Cancel waiting deliveries" button="">
       <p class="hint">
         {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. Cancelling them ends them without further attempts. Deliveries in flight or retrying are not affected.`}
       </p>
-    </PostForm>
+    </FieldForm>
   </Fold>
 );
 
@@ -204,7 +180,7 @@ const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth,
 );
 
 /** When the destination was blocked, below its attempts. */
-const Blocked: FC<Pick<PageProps, "health" | "window">> = ({ health: { row, figures }, window }) => {
+const Blocked: FC<{ health: Health; window: StatsWindow }> = ({ health: { row, figures }, window }) => {
   const { now } = usePage();
   const series = figures?.windows[window]?.series ?? [];
   const since = series[0]?.at ?? now;
@@ -268,7 +244,7 @@ const ReplayFields: FC = () => (
 /** Closed at first: it is needed once, after a destination was created or its filter was widened. */
 const SendMissing: FC<{ path: string }> = ({ path }) => (
   <Fold title="Send events it never received">
-    <PostForm
+    <FieldForm
       action={`${path}/replay`}
       hidden={{ include: "missing" }}
       submit="Send missing events"
@@ -286,12 +262,12 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
           ]}
         />
       </div>
-    </PostForm>
+    </FieldForm>
   </Fold>
 );
 
 const NewReplay: FC<{ path: string }> = ({ path }) => (
-  <PostForm
+  <FieldForm
     action={`${path}/replay`}
     submit="Replay dead letters"
     button=""
@@ -300,7 +276,7 @@ const NewReplay: FC<{ path: string }> = ({ path }) => (
     <div class="fields">
       <ReplayFields />
     </div>
-  </PostForm>
+  </FieldForm>
 );
 
 type LogProps = Readonly<{

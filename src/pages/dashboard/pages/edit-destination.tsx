@@ -4,7 +4,6 @@
  * nothing, and secrets that are not shown stay.
  */
 
-import type { Hono } from "hono";
 import { OPERATOR } from "../../../core/principal.ts";
 import type { FieldError, Refused } from "../../../core/result.ts";
 import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
@@ -25,11 +24,11 @@ import { type Destination, ownBurstOf } from "../../../store/destination.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { ActionButtons, formState, PostForm } from "../../ui/fields.tsx";
+import { ActionButtons, FieldForm, formState } from "../../ui/fields.tsx";
 import { FilterPreview } from "../../ui/filter-preview.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
-import { ButtonLink, Confirmation, outcomeAt, Top } from "../../ui/parts.tsx";
+import { Confirmation, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
 import { addDestination, saveDestination, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
@@ -42,13 +41,14 @@ import {
   inputFieldsOf,
   newDestinationIn,
 } from "../destination-input.ts";
+import { outcomeAt } from "../outcomes.ts";
 import {
   callerOnPage,
   callerWithinTenant,
   callService,
   callWith,
+  type Dashboard,
   type DashboardContext,
-  type DashboardEnv,
   mayCall,
   mayNameTenant,
 } from "../session.ts";
@@ -57,7 +57,7 @@ const NEW = "/dashboard/destinations/new";
 const EDIT = "/dashboard/destinations/:id/edit";
 const DELETE = "/dashboard/destinations/:id/delete";
 
-export function registerNewDestination(app: Hono<DashboardEnv>): void {
+export function registerDestinationForms(app: Dashboard): void {
   app.get(NEW, (c) => (mayCall(c, createDestination) ? showNewForm(c, {}) : showReadOnly(c)));
 
   app.post(NEW, async (c) => {
@@ -66,85 +66,13 @@ export function registerNewDestination(app: Hono<DashboardEnv>): void {
     if (errors.length > 0) return showNewForm(c, form, unreadable(errors));
     const typed = { input, key: textIn(form, "form"), requestUrl: c.req.url };
     const created = await addDestination(callerOnPage(c), typed);
-    if (created.kind === "ok") return showNewSecret(c, created.value, "Destination created");
+    if (created.kind === "ok") return showNewSecret(c, created.value, "created");
     const { existing } = created;
     return existing === undefined
       ? showNewForm(c, form, created)
       : c.redirect(outcomeAt(`/dashboard/destinations/${existing}`, "created-before"), 303);
   });
-}
 
-/** Event types that the form suggests; the others can be typed. */
-const MOST_SUGGESTED = 100;
-
-/** Facts that the form of a destination depends on besides the destination. */
-async function formOptions(c: DashboardContext, tenant: string | undefined) {
-  const { db, config } = c.get("services");
-  return {
-    allowsHttp: config.allowPrivateDestinations,
-    isForOperators: c.get("visitor").principal.tenant === undefined,
-    types: await listTypeNames(db, MOST_SUGGESTED),
-    mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
-  };
-}
-
-async function showNewForm(c: DashboardContext, typed: Form, refused?: Refused) {
-  const {
-    tenant: chosen,
-    principal: { tenant },
-  } = c.get("visitor");
-  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: mayNameTenant(c) };
-  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
-  const form = {
-    ...formState(values, destinationLabels, refused),
-    errors: errorsIn(values, refused?.errors ?? []),
-  };
-  return showPage(
-    c,
-    { title: "New destination", refused },
-    <Top of="narrow" crumb={["/dashboard", "Overview"]} title="New destination">
-      <PostForm
-        form={form}
-        action={NEW}
-        noValidate
-        hidden={{ form: textIn(typed, "form") ?? newTokenId() }}
-        submit="Create destination"
-      >
-        <DestinationFields form={form} options={options} />
-      </PostForm>
-    </Top>,
-  );
-}
-
-const secretTexts = {
-  keyLede:
-    "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.",
-  label: "The signing secret",
-  publicKey: "The public key",
-};
-
-const ledes = {
-  "Destination created":
-    "Your receiver verifies signatures with this secret. Copy it now: it is not shown again.",
-  "Secret rotated":
-    "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
-} as const;
-
-export function showNewSecret(
-  c: DashboardContext,
-  { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
-  title: keyof typeof ledes,
-) {
-  return showPage(
-    c,
-    { title: "Signing secret" },
-    <SecretPage shown={shown} texts={{ ...secretTexts, title, lede: ledes[title] }}>
-      <ButtonLink href={`/dashboard/destinations/${id}`}>Go to the destination</ButtonLink>
-    </SecretPage>,
-  );
-}
-
-export function registerEditDestination(app: Hono<DashboardEnv>): void {
   app.get(EDIT, (c) => withDestination(c, (row) => showForm(c, row, {})));
 
   app.post(EDIT, (c) =>
@@ -172,6 +100,56 @@ export function registerEditDestination(app: Hono<DashboardEnv>): void {
     if (removed.kind !== "ok") return showRefusal(c, removed, `/dashboard/destinations/${id}`);
     return c.redirect(outcomeAt("/dashboard", "deleted"), 303);
   });
+}
+
+/** Event types that the form suggests; the others can be typed. */
+const MOST_SUGGESTED = 100;
+
+/** Facts that the form of a destination depends on besides the destination. */
+async function formOptions(c: DashboardContext, tenant: string | undefined) {
+  const { db, config } = c.get("services");
+  return {
+    isForOperators: c.get("visitor").principal.tenant === undefined,
+    allowsHttp: config.allowPrivateDestinations,
+    types: await listTypeNames(db, MOST_SUGGESTED),
+    mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
+  };
+}
+
+async function showNewForm(c: DashboardContext, typed: Form, refused?: Refused) {
+  const {
+    tenant: chosen,
+    principal: { tenant },
+  } = c.get("visitor");
+  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: mayNameTenant(c) };
+  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
+  const form = {
+    ...formState(values, destinationLabels, refused),
+    errors: errorsIn(values, refused?.errors ?? []),
+  };
+  return showPage(
+    c,
+    { title: "New destination", refused },
+    <Top of="narrow" crumb={["/dashboard", "Overview"]} title="New destination">
+      <FieldForm
+        form={form}
+        action={NEW}
+        noValidate
+        hidden={{ form: textIn(typed, "form") ?? newTokenId() }}
+        submit="Create destination"
+      >
+        <DestinationFields options={options} />
+      </FieldForm>
+    </Top>,
+  );
+}
+
+export function showNewSecret(
+  c: DashboardContext,
+  made: Readonly<{ row: Destination; shown: ShownSecret }>,
+  what: "created" | "rotated",
+) {
+  return showPage(c, { title: "Signing secret" }, <SecretPage {...made} what={what} />);
 }
 
 /** The visitor's destination of the address; another answer where there is none, or nothing may be changed. */
@@ -240,7 +218,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
     c,
     { title: `Edit ${nameOf(row)}`, refused },
     <Top of="narrow" crumb={[path, nameOf(row)]} title="Edit destination">
-      <PostForm
+      <FieldForm
         form={form}
         action={`${path}/edit`}
         noValidate
@@ -253,8 +231,8 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
           </a>
         }
       >
-        <DestinationFields form={form} options={options} preview={tried} />
-      </PostForm>
+        <DestinationFields options={options} preview={tried} />
+      </FieldForm>
     </Top>,
   );
 }

@@ -1,17 +1,15 @@
 /** Erasures: how far they are, and what they have removed. Each stays as the receipt of that. */
-import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
 import { Ago, Banner, FigureList, LineTable, Pager, RowName, Top } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
-import { callerWithinTenant, type DashboardEnv } from "../session.ts";
+import { callerWithinTenant, type Dashboard } from "../session.ts";
 
 export const ERASURES = "/dashboard/erasures";
 const PAGE_SIZE = 50;
 
-export function registerErasurePages(app: Hono<DashboardEnv>): void {
+export function registerErasurePages(app: Dashboard): void {
   app.get(ERASURES, async (c) => {
     const before = positionIn(c.req.query("before"));
     const listed = await getErasures(callerWithinTenant(c), { before, limit: PAGE_SIZE });
@@ -52,7 +50,40 @@ export function registerErasurePages(app: Hono<DashboardEnv>): void {
     return showPage(
       c,
       { title: `Erasure ${erasure.id}`, live: erasure.state === "running" },
-      <Receipt erasure={erasure} />,
+      <>
+        <Top
+          crumb={[ERASURES, "Erasures"]}
+          title={`Erasure of ${erasure.tenant}`}
+          lede={
+            <>
+              <code>{erasure.id}</code>
+              {`: ${subjectOf(erasure)}, started `}
+              <Ago at={erasure.created_at} />
+            </>
+          }
+        />
+        <Banner label="State" tone={tones[erasure.state]} title={<strong>{states[erasure.state]}</strong>}>
+          <p>
+            {erasure.ended_at === null
+              ? "All events are processed twice, 15 minutes apart. The second pass erases what was being sent during the first."
+              : `Ended at ${erasure.ended_at}. This page is the receipt.`}
+          </p>
+          {erasure.unreadable_bundles.length > 0 && (
+            <p>
+              {`These bundles could not be read and may still have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Repair or remove them, then start another erasure.`}
+            </p>
+          )}
+        </Banner>
+        <section aria-label="What has been erased">
+          <FigureList
+            of={[
+              ["Events erased", countOf(erasure.events)],
+              ["Their deliveries", countOf(erasure.deliveries)],
+              ["Deliveries cancelled", countOf(erasure.cancelled)],
+            ]}
+          />
+        </section>
+      </>,
     );
   });
 }
@@ -69,40 +100,3 @@ function subjectOf({ event_id: event, everything, since, until }: ErasureView): 
   if (everything) return "all events up to then";
   return `events accepted from ${since ?? "the beginning"} to before ${until}`;
 }
-
-const Receipt: FC<{ erasure: ErasureView }> = ({ erasure }) => (
-  <>
-    <Top
-      crumb={[ERASURES, "Erasures"]}
-      title={`Erasure of ${erasure.tenant}`}
-      lede={
-        <>
-          <code>{erasure.id}</code>
-          {`: ${subjectOf(erasure)}, started `}
-          <Ago at={erasure.created_at} />
-        </>
-      }
-    />
-    <Banner label="State" tone={tones[erasure.state]} title={<strong>{states[erasure.state]}</strong>}>
-      <p>
-        {erasure.ended_at === null
-          ? "All events are processed twice, 15 minutes apart. The second pass erases what was being sent during the first."
-          : `Ended at ${erasure.ended_at}. This page is the receipt.`}
-      </p>
-      {erasure.unreadable_bundles.length > 0 && (
-        <p>
-          {`These bundles could not be read and may still have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Repair or remove them, then start another erasure.`}
-        </p>
-      )}
-    </Banner>
-    <section aria-label="What has been erased">
-      <FigureList
-        of={[
-          ["Events erased", countOf(erasure.events)],
-          ["Their deliveries", countOf(erasure.deliveries)],
-          ["Deliveries cancelled", countOf(erasure.cancelled)],
-        ]}
-      />
-    </section>
-  </>
-);

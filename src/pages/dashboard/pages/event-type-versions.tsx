@@ -2,7 +2,6 @@
  * The versions of an event type: what there is, and who gets which. The operator publishes the next one here, tried on recorded
  * events before, and says until when a former one is for use.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import {
@@ -19,8 +18,8 @@ import {
   publishEventVersion,
 } from "../../../features/event-types/versions.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { FoldedSchema } from "../../ui/event-type-parts.tsx";
-import { ActionButtons, formState, Input, Inputs, PostForm } from "../../ui/fields.tsx";
+import { FoldedSchema } from "../../ui/event-parts.tsx";
+import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
 import {
   eventVersionFields,
   readInputs,
@@ -37,7 +36,6 @@ import {
   Fold,
   LineTable,
   OutcomeNotice,
-  outcomeAt,
   Pager,
   RowName,
   Section,
@@ -46,7 +44,8 @@ import {
 } from "../../ui/parts.tsx";
 import { unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callService, callWith, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { outcomeAt } from "../outcomes.ts";
+import { callService, callWith, type Dashboard, type DashboardContext } from "../session.ts";
 import { EVENT_TYPES, mayEditTypes, typePath } from "./event-types.tsx";
 
 const VERSIONS = `${EVENT_TYPES}/:name/versions`;
@@ -55,7 +54,7 @@ const PAGE_SIZE = 50;
 /** A form that was sent. It is shown again where it is refused, and with what the version would break where it was tried. */
 type Sent = Readonly<{ typed: Form; refused?: Refused; check?: VersionCheck }>;
 
-export function registerEventTypeVersions(app: Hono<DashboardEnv>): void {
+export function registerEventTypeVersions(app: Dashboard): void {
   app.get(VERSIONS, (c) => show(c));
 
   app.post(VERSIONS, async (c) => {
@@ -202,22 +201,17 @@ const DateForm: FC<FormProps & { newest: number }> = ({ path, newest, sent }) =>
   const former = Array.from({ length: newest - 1 }, (_, i) => String(newest - 1 - i));
   return (
     <Section id="dates" title="Deprecate a version">
-      <PostForm
+      <FieldForm
         form={form}
         action={path}
-        aside={<ActionButtons of={[["date", "Save dates"]]} />}
+        actions={[["date", "Save dates"]]}
         hint="Deliveries of the version have the dates in headers. Nothing else happens."
       >
         <div class="fields">
-          <Input
-            form={form}
-            name="version"
-            kind="choice"
-            options={former.map((number) => [number, `Version ${number}`])}
-          />
-          <Inputs form={form} names={Object.keys(versionDateFields)} />
+          <Input name="version" options={former.map((number) => [number, `Version ${number}`])} />
+          <Inputs names={Object.keys(versionDateFields)} />
         </div>
-      </PostForm>
+      </FieldForm>
     </Section>
   );
 };
@@ -231,27 +225,22 @@ const NextVersion: FC<NextProps> = ({ path, newest, sent }) => {
   const publish = `Publish version ${version + 1}`;
   return (
     <Section id="next" title={publish}>
-      <PostForm
+      <FieldForm
         form={form}
         action={`${path}#next`}
         hidden={{ next: String(version + 1) }}
-        aside={
-          <ActionButtons
-            of={[
-              ["try", "Try it on recorded events"],
-              ["publish", publish, "main"],
-            ]}
-          />
-        }
+        actions={[
+          ["try", "Try it on recorded events"],
+          ["publish", publish, "main"],
+        ]}
         hint="A version cannot be taken back. Trying it changes nothing."
       >
-        <Inputs form={form} names={["schema", "example"]} />
+        <Inputs names={["schema", "example"]} />
         <Input
-          form={form}
           name="conversion"
           hint={`Makes data of version ${version} of the new data: JSON with Liquid in its strings. Empty: the new data fits the version before as it is.`}
         />
-      </PostForm>
+      </FieldForm>
       {sent?.check && <Tried check={sent.check} version={version} />}
     </Section>
   );

@@ -3,7 +3,6 @@
  * It has no page for visitors who are not, because what a deployment calls its events may be confidential. The operator adds a
  * type, changes, archives and deletes it, and imports the webhooks of an OpenAPI document, after seeing what that would do.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type ImportedType, importEventTypes, MAX_DOCUMENT } from "../../../features/event-types/import.ts";
@@ -16,8 +15,8 @@ import {
   typeView,
 } from "../../../features/event-types/service.ts";
 import type { EventType } from "../../../store/event-types.ts";
-import { FoldedSchema, TypeExample } from "../../ui/event-type-parts.tsx";
-import { ActionButtons, formState, Inputs, PostForm } from "../../ui/fields.tsx";
+import { FoldedSchema, TypeExample } from "../../ui/event-parts.tsx";
+import { FieldForm, formState, Inputs } from "../../ui/fields.tsx";
 import {
   eventTypeFields,
   eventTypeImportFields,
@@ -34,7 +33,6 @@ import {
   FaultList,
   LineTable,
   OutcomeNotice,
-  outcomeAt,
   Pager,
   Press,
   Section,
@@ -44,12 +42,13 @@ import {
 import { pageAfter, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { outcomeAt } from "../outcomes.ts";
 import {
   callerOnPage,
   callService,
   callWith,
+  type Dashboard,
   type DashboardContext,
-  type DashboardEnv,
   mayCall,
 } from "../session.ts";
 
@@ -68,49 +67,6 @@ export function mayEditTypes(c: DashboardContext): boolean {
 }
 export function typePath(name: string, page: "edit" | "versions" | "archive" | "restore" | "delete"): string {
   return `${EVENT_TYPES}/${encodeURIComponent(name)}/${page}`;
-}
-
-export function registerEventTypePages(app: Hono<DashboardEnv>): void {
-  app.get(EVENT_TYPES, async (c) => {
-    const mayEdit = mayEditTypes(c);
-    const archived = mayEdit && c.req.query("archived") !== undefined;
-    const listed = await pageAfter(
-      c.req.query("after"),
-      PAGE_SIZE,
-      (page) => getEventTypes(callerOnPage(c), { archived, ...page }),
-      ({ name }) => name,
-    );
-    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const { rows, ...pager } = listed.value;
-    if (rows.length === 0 && pager.isFirst) return showEmpty(c);
-    const toggled = addressOf(EVENT_TYPES, { archived: archived ? undefined : "yes" });
-    return showPage(
-      c,
-      { title: "Event types", place: "event-types" },
-      <>
-        <section>
-          <div class="head">
-            <h1>Event types</h1>
-            {mayEdit && <AddLinks />}
-          </div>
-          <p class="lede">
-            The names of event types, and what their <code>data</code> contains. Destinations subscribe to
-            these names.
-          </p>
-        </section>
-        <OutcomeNotice name={c.req.query("done")} />
-        <section aria-label="Event types">
-          {rows.length === 0 && <p class="empty">No further event types.</p>}
-          {rows.map((type, i) => (
-            <TypePanel type={type} place={i} mayEdit={mayEdit} />
-          ))}
-          <Pager path={EVENT_TYPES} query={{ archived: archived ? "yes" : undefined }} {...pager}>
-            {mayEdit && <a href={toggled}>{archived ? "Hide archived types" : "Show archived types too"}</a>}
-          </Pager>
-        </section>
-      </>,
-    );
-  });
 }
 
 const AddLinks: FC<{ form?: string }> = ({ form = "New event type" }) => (
@@ -194,7 +150,7 @@ function showEmpty(c: DashboardContext) {
   );
 }
 
-export function registerEditEventType(app: Hono<DashboardEnv>): void {
+export function registerCatalogue(app: Dashboard): void {
   app.get(`${EVENT_TYPES}/new`, (c) => showForm(c, undefined, {}));
 
   app.post(`${EVENT_TYPES}/new`, async (c) => {
@@ -251,6 +207,65 @@ export function registerEditEventType(app: Hono<DashboardEnv>): void {
     if (result.kind !== "ok") return showForm(c, type, typed, result);
     return c.redirect(outcomeAt(EVENT_TYPES, "type-saved"), 303);
   }
+
+  app.get(IMPORT, (c) => showImport(c, { typed: {} }));
+
+  app.post(IMPORT, async (c) => {
+    if (!mayEditTypes(c)) return showReadOnly(c);
+    const typed = await c.req.parseBody();
+    const isDryRun = typed.action !== "import";
+    const imported = await callService(c, importEventTypes, {
+      document: textIn(typed, "document") ?? "",
+      field: "document",
+      isDryRun,
+      replaces: typed.archive_others === "on",
+    });
+    if (imported.kind !== "ok") return showImport(c, { typed, refused: imported });
+    return isDryRun
+      ? showImport(c, { typed, plan: imported.value })
+      : c.redirect(outcomeAt(EVENT_TYPES, "types-imported"), 303);
+  });
+
+  app.get(EVENT_TYPES, async (c) => {
+    const mayEdit = mayEditTypes(c);
+    const archived = mayEdit && c.req.query("archived") !== undefined;
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getEventTypes(callerOnPage(c), { archived, ...page }),
+      ({ name }) => name,
+    );
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    const { rows, ...pager } = listed.value;
+    if (rows.length === 0 && pager.isFirst) return showEmpty(c);
+    const toggled = addressOf(EVENT_TYPES, { archived: archived ? undefined : "yes" });
+    return showPage(
+      c,
+      { title: "Event types", place: "event-types" },
+      <>
+        <section>
+          <div class="head">
+            <h1>Event types</h1>
+            {mayEdit && <AddLinks />}
+          </div>
+          <p class="lede">
+            The names of event types, and what their <code>data</code> contains. Destinations subscribe to
+            these names.
+          </p>
+        </section>
+        <OutcomeNotice name={c.req.query("done")} />
+        <section aria-label="Event types">
+          {rows.length === 0 && <p class="empty">No further event types.</p>}
+          {rows.map((type, i) => (
+            <TypePanel type={type} place={i} mayEdit={mayEdit} />
+          ))}
+          <Pager path={EVENT_TYPES} query={{ archived: archived ? "yes" : undefined }} {...pager}>
+            {mayEdit && <a href={toggled}>{archived ? "Hide archived types" : "Show archived types too"}</a>}
+          </Pager>
+        </section>
+      </>,
+    );
+  });
 }
 
 const TAKEN = (name: string) => ({
@@ -269,14 +284,14 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
     c,
     { title, place: "event-types", refused },
     <Top of="narrow" crumb={[EVENT_TYPES, "Event types"]} title={title}>
-      <PostForm
+      <FieldForm
         form={form}
         action={isNew ? `${EVENT_TYPES}/new` : typePath(type.name, "edit")}
         submit="Save event type"
         cancel={EVENT_TYPES}
       >
-        <Inputs form={form} names={names.filter((name) => !isNew || name !== "archived")} />
-      </PostForm>
+        <Inputs names={names.filter((name) => !isNew || name !== "archived")} />
+      </FieldForm>
     </Top>,
   );
 }
@@ -301,26 +316,6 @@ function showDeletion(c: DashboardContext, name: string) {
 
 type Sent = Readonly<{ typed: Form; refused?: Refused; plan?: readonly ImportedType[] }>;
 
-export function registerImportEventTypes(app: Hono<DashboardEnv>): void {
-  app.get(IMPORT, (c) => showImport(c, { typed: {} }));
-
-  app.post(IMPORT, async (c) => {
-    if (!mayEditTypes(c)) return showReadOnly(c);
-    const typed = await c.req.parseBody();
-    const isDryRun = typed.action !== "import";
-    const imported = await callService(c, importEventTypes, {
-      document: textIn(typed, "document") ?? "",
-      field: "document",
-      isDryRun,
-      replaces: typed.archive_others === "on",
-    });
-    if (imported.kind !== "ok") return showImport(c, { typed, refused: imported });
-    return isDryRun
-      ? showImport(c, { typed, plan: imported.value })
-      : c.redirect(outcomeAt(EVENT_TYPES, "types-imported"), 303);
-  });
-}
-
 function showImport(c: DashboardContext, { typed, refused, plan }: Sent) {
   if (!mayEditTypes(c)) return showReadOnly(c);
   const form = formState(typed, eventTypeImportFields, refused);
@@ -334,20 +329,16 @@ function showImport(c: DashboardContext, { typed, refused, plan }: Sent) {
     c,
     { title: "Import event types", place: "event-types", refused },
     <Top crumb={[EVENT_TYPES, "Event types"]} title="Import event types" lede={lede}>
-      <PostForm
+      <FieldForm
         form={form}
         action={`${IMPORT}#plan`}
-        aside={
-          <ActionButtons
-            of={[
-              ["try", "Show what it would do"],
-              ["import", "Import", "main"],
-            ]}
-          />
-        }
+        actions={[
+          ["try", "Show what it would do"],
+          ["import", "Import", "main"],
+        ]}
       >
-        <Inputs form={form} names={Object.keys(eventTypeImportFields)} />
-      </PostForm>
+        <Inputs names={Object.keys(eventTypeImportFields)} />
+      </FieldForm>
       {plan && <Plan plan={plan} />}
     </Top>,
   );

@@ -1,5 +1,4 @@
 /** The page of one event: what was posted, and its delivery to each destination. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
@@ -7,14 +6,13 @@ import { eventId } from "../../../ids.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
-import { EventBody } from "../../ui/event-body.tsx";
-import { EventLabels } from "../../ui/event-labels.tsx";
+import { EventBody, EventLabels } from "../../ui/event-parts.tsx";
 import { plural } from "../../ui/format.ts";
-import { Ago, Copyable, Crumb, Fold, OutcomeNotice, Section } from "../../ui/parts.tsx";
+import { Ago, Copyable, Fold, OutcomeNotice, Section, Top } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerWithinTenant, type DashboardEnv } from "../session.ts";
+import { callerWithinTenant, type Dashboard } from "../session.ts";
 
-export function registerEventPage(app: Hono<DashboardEnv>): void {
+export function registerEventPage(app: Dashboard): void {
   app.get("/dashboard/events/:id", async (c) => {
     const found = await getEventInFull(callerWithinTenant(c), c.req.param("id"));
     if (found.kind !== "ok") return showNotFound(c);
@@ -51,13 +49,16 @@ export function registerEventPage(app: Hono<DashboardEnv>): void {
 }
 
 const Head: FC<{ event: StoredEvent; isSent: boolean }> = ({ event, isSent }) => (
-  <section>
-    <Crumb href="/dashboard">Overview</Crumb>
-    <h1>{event.type}</h1>
-    <p class="lede">
-      <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} />
-      {!isSent && ". No destination subscribes to it."}
-    </p>
+  <Top
+    crumb={["/dashboard", "Overview"]}
+    title={event.type}
+    lede={
+      <>
+        <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} />
+        {!isSent && ". No destination subscribes to it."}
+      </>
+    }
+  >
     <EventLabels event={event} class="small soft" />
     {event.ttlSeconds !== undefined && (
       <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
@@ -65,7 +66,7 @@ const Head: FC<{ event: StoredEvent; isSent: boolean }> = ({ event, isSent }) =>
     {event.headers && (
       <p class="small soft break">{`Additional headers: ${Object.keys(event.headers).join(", ")}`}</p>
     )}
-  </section>
+  </Top>
 );
 
 const Commands: FC<Pick<EventInFull, "deliveries" | "commands">> = ({ deliveries, commands }) => (

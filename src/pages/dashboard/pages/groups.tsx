@@ -1,5 +1,4 @@
 /** Groups of destinations that share a receiver, with their state and their limits. For operators of the whole deployment. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { defaultGroupLimits, groupLimitShape } from "../../../core/group/limits.ts";
 import type { Refused } from "../../../core/result.ts";
@@ -11,16 +10,16 @@ import {
   replaceGroup,
   restartGroup,
 } from "../../../features/groups/service.ts";
-import { formState, Input, PostForm } from "../../ui/fields.tsx";
-import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
+import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
+import { breakerNames, destinationLabels, type FormFields, numberInput } from "../../ui/form-fields.ts";
 import { addressOf, type Form, numberIn, textIn } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
-import { Card, OutcomeNotice, outcomeAt, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
+import { Card, OutcomeNotice, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
 import { pageAfter } from "../../ui/services.ts";
-import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
 import { actAndReturn, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
-import { callerOnPage, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { outcomeAt } from "../outcomes.ts";
+import { callerOnPage, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 
 const PATH = "/dashboard/groups";
 const LIMITS = `${PATH}/limits`;
@@ -32,7 +31,7 @@ function mayLimitGroups(c: DashboardContext): boolean {
   return mayCall(c, replaceGroup) && c.get("visitor").principal.tenant === undefined;
 }
 
-export function registerGroupPages(app: Hono<DashboardEnv>): void {
+export function registerGroupPages(app: Dashboard): void {
   app.get(PATH, async (c) => {
     const listed = await pageAfter(
       c.req.query("after"),
@@ -145,7 +144,8 @@ const GroupLabel: FC<{ state: GroupStateJson["state"] }> = ({ state }) => {
   return <StateLabel tone="good">Open for traffic</StateLabel>;
 };
 
-const labels: FormFields = { ...destinationLabels, name: ["name", "Group", { required: true }] };
+const hint = "A name that destinations have, or host: and a host, such as host:hooks.example.com.";
+const labels: FormFields = { ...destinationLabels, name: ["name", "Group", { required: true, hint }] };
 const names = Object.keys(groupLimitShape.fields) as readonly (keyof typeof defaultGroupLimits)[];
 
 function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
@@ -159,7 +159,7 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         title="Limits of a group"
         lede="All members together get no more than this. An empty field means the default."
       />
-      <PostForm
+      <FieldForm
         form={form}
         action={LIMITS}
         submit="Save limits"
@@ -173,23 +173,16 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         }
       >
         <div class="fields">
-          <Input
-            form={form}
-            name="name"
-            hint="A name that destinations have, or host: and a host, such as host:hooks.example.com."
-          />
-          <NumberFields
-            form={form}
-            names={names}
-            current={defaultGroupLimits}
-            ranges={groupLimitShape.fields}
-          />
+          <Input name="name" />
+          {names.map((name) => (
+            <Input name={name} {...numberInput(name, groupLimitShape.fields, defaultGroupLimits)} />
+          ))}
         </div>
         <fieldset class="fields">
           <legend>Circuit breaker</legend>
-          <BreakerFields form={form} />
+          <Inputs names={breakerNames} />
         </fieldset>
-      </PostForm>
+      </FieldForm>
     </>,
   );
 }

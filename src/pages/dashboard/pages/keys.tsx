@@ -1,11 +1,10 @@
 /** API keys: lists them, creates one, which is shown once, and revokes one. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { scopes } from "../../../core/scopes.ts";
 import { type KeyView, keyCursor, newKeySchema } from "../../../features/keys/schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "../../../features/keys/service.ts";
 import { pageFrom } from "../../../features/parameters.ts";
-import { type FormState, formState, Input, Inputs, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, Inputs, type RefusedForm } from "../../ui/fields.tsx";
 import { given, keyFields, readInputs } from "../../ui/form-fields.ts";
 import { type Form, momentOf } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
@@ -13,11 +12,11 @@ import {
   Ago,
   ButtonLink,
   Confirmation,
-  Crumb,
   LineTable,
   OutcomeNotice,
   Pager,
   Section,
+  Top,
 } from "../../ui/parts.tsx";
 import { ShownOnce } from "../../ui/secret-page.tsx";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -25,8 +24,8 @@ import {
   callerOnPage,
   callService,
   callWith,
+  type Dashboard,
   type DashboardContext,
-  type DashboardEnv,
   mayCall,
   mayNameTenant,
 } from "../session.ts";
@@ -34,7 +33,7 @@ import {
 const PATH = "/dashboard/keys";
 const PAGE_SIZE = 50;
 
-export function registerKeyPages(app: Hono<DashboardEnv>): void {
+export function registerKeyPages(app: Dashboard): void {
   app.get(PATH, (c) => showKeys(c));
 
   app.post(PATH, async (c) => {
@@ -89,15 +88,15 @@ async function showKeys(c: DashboardContext, { typed, refused }: RefusedForm = {
     c,
     { title: "API keys", place: "keys", refused },
     <>
-      <section>
-        {destination !== undefined && (
-          <Crumb href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</Crumb>
-        )}
-        <h1>API keys</h1>
-        <p class="lede">
-          Programs authenticate with these keys; you sign in with one. Only a hash of each is stored.
-        </p>
-      </section>
+      <Top
+        crumb={
+          destination === undefined
+            ? undefined
+            : [`/dashboard/destinations/${encodeURIComponent(destination)}`, "Destination"]
+        }
+        title="API keys"
+        lede="Programs authenticate with these keys; you sign in with one. Only a hash of each is stored."
+      />
       <OutcomeNotice name={c.req.query("done")} />
       <Section id="list" title="Keys">
         <KeyTable
@@ -115,29 +114,29 @@ async function showKeys(c: DashboardContext, { typed, refused }: RefusedForm = {
         </Pager>
       </Section>
       <Section id="new" title="New key" of="narrow">
-        <KeyForm form={formState(values, keyFields, refused)} asksTenant={mayNameTenant(c)} />
+        <FieldForm
+          form={formState(values, keyFields, refused)}
+          action={PATH}
+          submit="Create key"
+          hint="The key is shown once."
+        >
+          <div class="fields">
+            <Inputs
+              names={["name", ...(mayNameTenant(c) ? ["tenant"] : []), "destination_id", "expires_at"]}
+            />
+          </div>
+          <fieldset class="fields">
+            <legend>Scopes</legend>
+            {scopes.map((scope) => (
+              <Input kind="check" name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
+            ))}
+          </fieldset>
+          <Input name="confirm" />
+        </FieldForm>
       </Section>
     </>,
   );
 }
-
-const KeyForm: FC<{ form: FormState; asksTenant: boolean }> = ({ form, asksTenant }) => (
-  <PostForm form={form} action={PATH} submit="Create key" hint="The key is shown once.">
-    <div class="fields">
-      <Inputs
-        form={form}
-        names={["name", ...(asksTenant ? ["tenant"] : []), "destination_id", "expires_at"]}
-      />
-    </div>
-    <fieldset class="fields">
-      <legend>Scopes</legend>
-      {scopes.map((scope) => (
-        <Input kind="check" form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
-      ))}
-    </fieldset>
-    <Input form={form} name="confirm" />
-  </PostForm>
-);
 
 const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
   "events:write": "Post events.",

@@ -1,5 +1,4 @@
 /** The first page, which shows whether a destination needs attention, and the list of all destinations. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ratesOf, totalOf } from "../../../core/metrics.ts";
 import { results } from "../../../core/retry/classify.ts";
@@ -45,15 +44,14 @@ import {
 } from "../../ui/parts.tsx";
 import { pageAfter } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
+import { callerOnPage, type Dashboard, mayCall } from "../session.ts";
 
-export function registerOverview(app: Hono<DashboardEnv>): void {
+export function registerOverview(app: Dashboard): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const window = windowNamed(c.req.query("window"));
     const fleet = await readFleet(services, { tenant }, figuresQuery(window));
-    const now = services.now();
     return showPage(
       c,
       { title: "Overview", place: "overview", live: true },
@@ -67,7 +65,6 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
         ) : (
           <Overview
             fleet={fleet}
-            healths={fleet.seen.map((seen) => destinationHealthOf(seen, now))}
             window={window}
             view={listViewIn(c.req.query())}
             showTenant={tenant === undefined}
@@ -76,60 +73,95 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       </>,
     );
   });
+
+  app.get(DESTINATIONS, async (c) => {
+    const services = c.get("services");
+    const { tenant } = c.get("visitor");
+    const listed = await pageAfter(
+      c.req.query("after"),
+      PAGE_SIZE,
+      (page) => getDestinations(callerOnPage(c), { tenant, ...page }),
+      ({ id }) => id,
+    );
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    const { rows, ...pager } = listed.value;
+    const seen = await readDestinations(services, rows, figuresQuery());
+    const now = services.now();
+    const empty = pager.isFirst
+      ? mayCall(c, createDestination)
+        ? "No destinations yet. Create the first one with New destination."
+        : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them."
+      : "No more destinations.";
+    return showPage(
+      c,
+      { title: "All destinations", live: true },
+      <section>
+        <Crumb href="/dashboard">Overview</Crumb>
+        <div class="head">
+          <h1>All destinations</h1>
+          <NewDestinationLink />
+        </div>
+        <DestinationTable
+          healths={seen.map((one) => destinationHealthOf(one, now))}
+          showTenant={tenant === undefined}
+          empty={empty}
+        />
+        <Pager path={DESTINATIONS} {...pager} />
+      </section>,
+    );
+  });
 }
 
-type OverviewProps = Readonly<{
-  fleet: Fleet;
-  healths: readonly Health[];
-  window: StatsWindow;
-  view: ListView;
-  showTenant: boolean;
-}>;
+type OverviewProps = Readonly<{ fleet: Fleet; window: StatsWindow; view: ListView; showTenant: boolean }>;
 
 /** Destinations up to which a phone shows their traffic unfolded. */
 const FEW = 12;
 
-const Overview: FC<OverviewProps> = ({ fleet, healths, window, view, showTenant }) => (
-  <>
-    <Top title={headline(healths, fleet.total > healths.length)} lede={backlogText(healths)} />
-    <details class="on-phones column" open={healths.length <= FEW}>
-      <summary>Attempts and totals</summary>
-      <TrafficSection
-        series={fleetSeries(fleet, window)}
-        window={window}
-        at={(other) => overviewAt(view, other)}
+const Overview: FC<OverviewProps> = ({ fleet, window, view, showTenant }) => {
+  const { now } = usePage();
+  const healths = fleet.seen.map((seen) => destinationHealthOf(seen, now));
+  return (
+    <>
+      <Top title={headline(healths, fleet.total > healths.length)} lede={backlogText(healths)} />
+      <details class="on-phones column" open={healths.length <= FEW}>
+        <summary>Attempts and totals</summary>
+        <TrafficSection
+          series={fleetSeries(fleet, window)}
+          window={window}
+          at={(other) => overviewAt(view, other)}
+        >
+          {fleet.sampled !== fleet.seen && (
+            <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
+          )}
+        </TrafficSection>
+        <Totals fleet={fleet} window={window} />
+      </details>
+      <Section
+        id="destinations"
+        title="Destinations"
+        aside={
+          <>
+            <NewDestinationLink />
+            {healths.length > 1 && <StateTabs healths={healths} view={view} window={window} />}
+          </>
+        }
       >
-        {fleet.sampled !== fleet.seen && (
-          <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
+        <DestinationTable
+          healths={destinationsIn(healths, view)}
+          showTenant={showTenant}
+          sorting={{ view, at: (other) => overviewAt(other, window) }}
+          empty="No destination is in this state now."
+        />
+        {fleet.total > healths.length && (
+          <p class="pager">
+            <span class="soft">{`The ${healths.length} busiest destinations.`}</span>
+            <a href={DESTINATIONS}>{`All ${countOf(fleet.total)} destinations`}</a>
+          </p>
         )}
-      </TrafficSection>
-      <Totals fleet={fleet} window={window} />
-    </details>
-    <Section
-      id="destinations"
-      title="Destinations"
-      aside={
-        <>
-          <NewDestinationLink />
-          {healths.length > 1 && <StateTabs healths={healths} view={view} window={window} />}
-        </>
-      }
-    >
-      <DestinationTable
-        healths={destinationsIn(healths, view)}
-        showTenant={showTenant}
-        sorting={{ view, at: (other) => overviewAt(other, window) }}
-        empty="No destination is in this state now."
-      />
-      {fleet.total > healths.length && (
-        <p class="pager">
-          <span class="soft">{`The ${healths.length} busiest destinations.`}</span>
-          <a href={DESTINATIONS}>{`All ${countOf(fleet.total)} destinations`}</a>
-        </p>
-      )}
-    </Section>
-  </>
-);
+      </Section>
+    </>
+  );
+};
 
 /** Where the overview is; what is the default is left out. */
 function overviewAt(view: ListView, window: StatsWindow | undefined): string {
@@ -137,7 +169,8 @@ function overviewAt(view: ListView, window: StatsWindow | undefined): string {
   return addressOf("/dashboard", { ...queryOfView(view), window: isUsual ? undefined : window });
 }
 
-const StateTabs: FC<Pick<OverviewProps, "healths" | "view" | "window">> = ({ healths, view, window }) => {
+const StateTabs: FC<{ healths: readonly Health[]; view: ListView; window: StatsWindow }> = (props) => {
+  const { healths, view, window } = props;
   const all = [{ state: undefined, title: "All", count: healths.length }, ...statesOf(healths)];
   const tabs = all.map(({ state, title, count }) => {
     const href = overviewAt({ ...view, state }, window);
@@ -174,7 +207,7 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
     fleet.seen.reduce((n, one) => n + pick(one), 0);
   const dead = total(({ depth }) => depth.dead);
   return (
-    <section aria-label={`FigureList of the last ${windowTexts[window].long}`}>
+    <section aria-label={`Totals of the last ${windowTexts[window].long}`}>
       <FigureList
         of={[
           ["Attempts", countOf(attempts)],
@@ -246,42 +279,3 @@ const FirstSteps: FC<NoneProps> = ({ origin, tenant }) => (
 
 const DESTINATIONS = "/dashboard/destinations";
 const PAGE_SIZE = 50;
-
-export function registerAllDestinations(app: Hono<DashboardEnv>): void {
-  app.get(DESTINATIONS, async (c) => {
-    const services = c.get("services");
-    const { tenant } = c.get("visitor");
-    const listed = await pageAfter(
-      c.req.query("after"),
-      PAGE_SIZE,
-      (page) => getDestinations(callerOnPage(c), { tenant, ...page }),
-      ({ id }) => id,
-    );
-    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
-    const { rows, ...pager } = listed.value;
-    const seen = await readDestinations(services, rows, figuresQuery());
-    const now = services.now();
-    const empty = pager.isFirst
-      ? mayCall(c, createDestination)
-        ? "No destinations yet. Create the first one with New destination."
-        : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them."
-      : "No more destinations.";
-    return showPage(
-      c,
-      { title: "All destinations", live: true },
-      <section>
-        <Crumb href="/dashboard">Overview</Crumb>
-        <div class="head">
-          <h1>All destinations</h1>
-          <NewDestinationLink />
-        </div>
-        <DestinationTable
-          healths={seen.map((one) => destinationHealthOf(one, now))}
-          showTenant={tenant === undefined}
-          empty={empty}
-        />
-        <Pager path={DESTINATIONS} {...pager} />
-      </section>,
-    );
-  });
-}

@@ -1,8 +1,7 @@
 /** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
-import type { Hono } from "hono";
 import { newPortalLink, type PortalLink } from "../../../features/portal-links/schema.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
-import { formState, Input, Inputs, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, Inputs, type RefusedForm } from "../../ui/fields.tsx";
 import { portalLinkFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../../ui/format.ts";
 import { ButtonLink, Top } from "../../ui/parts.tsx";
@@ -15,11 +14,11 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { callWith, type DashboardContext, type DashboardEnv, mayCall, mayNameTenant } from "../session.ts";
+import { callWith, type Dashboard, type DashboardContext, mayCall, mayNameTenant } from "../session.ts";
 
 const PATH = "/dashboard/portal-links";
 
-export function registerPortalLinkPage(app: Hono<DashboardEnv>): void {
+export function registerPortalLinkPage(app: Dashboard): void {
   app.get(PATH, (c) => showForm(c));
 
   app.post(PATH, async (c) => {
@@ -60,20 +59,16 @@ function showForm(c: DashboardContext, { typed, refused }: RefusedForm = {}) {
     c,
     { title: "Portal links", place: "portal-links", refused },
     <Top of="narrow" title="Portal links" lede={lede}>
-      <PostForm form={form} action={PATH} submit="Create link">
+      <FieldForm form={form} action={PATH} submit="Create link">
         <div class="fields">
-          <Inputs form={form} names={[...(mayNameTenant(c) ? ["tenant"] : []), "expires_in_s"]} />
+          <Inputs names={[...(mayNameTenant(c) ? ["tenant"] : []), "expires_in_s"]} />
         </div>
-        <Input form={form} name="read_only" />
-        <RuleFields form={form} />
+        <Input name="read_only" />
+        <RuleFields />
         <p class="hint">A link can't grant what the tenant's settings forbid.</p>
-        <AppearanceFields
-          form={form}
-          language="As in the tenant's settings"
-          theme="As in the tenant's settings"
-        />
-        <Input form={form} name="return_url" />
-      </PostForm>
+        <AppearanceFields language="As in the tenant's settings" theme="As in the tenant's settings" />
+        <Input name="return_url" />
+      </FieldForm>
     </Top>,
   );
 }

@@ -2,7 +2,6 @@
  * Sending many deliveries again, or cancelling them: those that are selected in a log, or all that its filters find; and the parts
  * of logs that lead there.
  */
-import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { previewRepair, type Repaired, repairDeliveries } from "../../../features/deliveries/repairs.ts";
@@ -14,7 +13,7 @@ import {
 } from "../../../features/deliveries/schema.ts";
 import { placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../features/parameters.ts";
-import { ActionButtons, PostForm } from "../../ui/fields.tsx";
+import { ActionButtons, FieldForm } from "../../ui/fields.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
 import { ButtonLink, CheckAll, RefusedNotice } from "../../ui/parts.tsx";
@@ -27,18 +26,34 @@ import {
   pageWanted,
 } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callService, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callService, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 
 const REPAIR = `${DELIVERIES}/repair`;
 
-const repairVerbs: Readonly<Record<RepairAction, string>> = { retry: "Send again", cancel: "Cancel" };
+/** The words of each action: its title, question, effect, button and result. */
+const texts = {
+  retry: {
+    title: "Send again",
+    question: "Send these deliveries again?",
+    what: "Ended deliveries are sent again, delivered ones too, with the same id and as many attempts as a new delivery. Retrying deliveries are attempted now instead of later. All others stay as they are.",
+    button: "Send them again",
+    done: "sent again",
+  },
+  cancel: {
+    title: "Cancel",
+    question: "Cancel these deliveries?",
+    what: "Queued, waiting and retrying deliveries get no more attempts. Deliveries that have ended or are in flight stay as they are. Cancelled deliveries can be sent again later.",
+    button: "Cancel them",
+    done: "cancelled",
+  },
+} as const satisfies Readonly<Record<RepairAction, object>>;
 
 type PickableProps = Readonly<{ query: URLSearchParams; isOn: boolean; children?: Child }>;
 
 /** The form around a table whose rows can be selected. */
 export const Pickable: FC<PickableProps> = ({ query, isOn, children }) =>
   isOn ? (
-    <PostForm
+    <FieldForm
       class=""
       action={REPAIR}
       hidden={Object.fromEntries(query)}
@@ -55,7 +70,7 @@ export const Pickable: FC<PickableProps> = ({ query, isOn, children }) =>
       }
     >
       {children}
-    </PostForm>
+    </FieldForm>
   ) : (
     <div>{children}</div>
   );
@@ -109,7 +124,7 @@ export const REPLAYS = "/dashboard/replays";
 /** Calls, of a page of deliveries each, that one press of the button makes. */
 const CALLS = 3;
 
-export function registerRepairPage(app: Hono<DashboardEnv>): void {
+export function registerRepairPage(app: Dashboard): void {
   app.get(REPAIR, async (c) => {
     if (!mayCall(c, repairDeliveries)) return showReadOnly(c);
     const { tenant } = c.get("visitor");
@@ -124,7 +139,7 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     const [found, refused] = read.kind === "ok" ? [read.value] : [undefined, read];
     return showPage(
       c,
-      { title: repairVerbs[action], place: "deliveries", refused },
+      { title: texts[action].title, place: "deliveries", refused },
       <Confirm action={action} query={query} found={found} refused={refused} />,
     );
   });
@@ -135,7 +150,7 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     const query = filtersOf(c, form);
     const action = actionNamed(named);
     if (action === undefined) return showNotFound(c);
-    const frame = { title: repairVerbs[action], place: "deliveries" } as const;
+    const frame = { title: texts[action].title, place: "deliveries" } as const;
     if (all === undefined) {
       const ids = [delivery].flat().filter((one) => typeof one === "string");
       if (ids.length === 0) return showPage(c, frame, <NoneSelected query={query} />, 422);
@@ -181,20 +196,6 @@ async function repairFound(
   return { repaired };
 }
 
-const whats: Readonly<Record<RepairAction, string>> = {
-  retry:
-    "Ended deliveries are sent again, delivered ones too, with the same id and as many attempts as a new delivery. Retrying deliveries are attempted now instead of later. All others stay as they are.",
-  cancel:
-    "Queued, waiting and retrying deliveries get no more attempts. Deliveries that have ended or are in flight stay as they are. Cancelled deliveries can be sent again later.",
-};
-
-const questions: Readonly<Record<RepairAction, string>> = {
-  retry: "Send these deliveries again?",
-  cancel: "Cancel these deliveries?",
-};
-
-const verbs: Readonly<Record<RepairAction, string>> = { retry: "sent again", cancel: "cancelled" };
-
 type ConfirmProps = Readonly<{
   action: RepairAction;
   query: URLSearchParams;
@@ -204,7 +205,7 @@ type ConfirmProps = Readonly<{
 
 const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
   <section class="narrow">
-    <h1>{found && isNothing(found) ? `Nothing can be ${verbs[action]}` : questions[action]}</h1>
+    <h1>{found && isNothing(found) ? `Nothing can be ${texts[action].done}` : texts[action].question}</h1>
     {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
     {query.size === 0 && <p class="lede">Without a filter: every delivery that you can see.</p>}
     <FilterChips query={query} choices={NO_CHOICES} />
@@ -216,12 +217,8 @@ const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
           <BackLinks query={query} />
         ) : (
           <>
-            <p>{whats[action]}</p>
-            <RepairForm
-              action={action}
-              query={query}
-              verb={action === "retry" ? "Send them again" : "Cancel them"}
-            />
+            <p>{texts[action].what}</p>
+            <RepairForm action={action} query={query} verb={texts[action].button} />
           </>
         )}
       </div>
@@ -242,7 +239,7 @@ function foundText(action: RepairAction, { done, skipped, next }: Repaired): str
       ? "The log has no delivery with these filters."
       : `The log finds none so far, and ${more}`;
   const which =
-    done === count ? "" : `, of which ${done === 0 ? "none" : countOf(done)} can be ${verbs[action]}`;
+    done === count ? "" : `, of which ${done === 0 ? "none" : countOf(done)} can be ${texts[action].done}`;
   return `The log finds ${next === undefined ? "" : "the "}${first}${which}${next === undefined ? "." : `, and ${more}`}`;
 }
 
@@ -263,7 +260,7 @@ type FormProps = Readonly<{ action: RepairAction; query: URLSearchParams; verb: 
 
 /** Repairs all that the filters find, from the cursor on. */
 const RepairForm: FC<FormProps> = ({ action, query, verb, cursor }) => (
-  <PostForm
+  <FieldForm
     class=""
     action={REPAIR}
     hidden={{ ...Object.fromEntries(query), action, all: "1", cursor }}
@@ -301,7 +298,7 @@ const Done: FC<DoneProps> = ({ action, query, repaired, refused }) => {
   const next = repaired.at(-1)?.next;
   return (
     <section class="narrow">
-      <h1>{`${countOf(done)} ${verbs[action]}`}</h1>
+      <h1>{`${countOf(done)} ${texts[action].done}`}</h1>
       <div class="stack">
         {refused && <RefusedNotice refused={refused} />}
         {action === "retry" && done > 0 && (

@@ -1,5 +1,4 @@
 /** Replays: planned over a range of time for several destinations, estimated, started, and watched while they run. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
@@ -16,7 +15,7 @@ import {
 import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { formState, Input, Inputs } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import {
   atMost,
@@ -35,20 +34,14 @@ import { CheckBox, LineTable, OutcomeNotice, RefusedNotice, Section, Top } from 
 import { ReplayProgress } from "../../ui/replay-progress.tsx";
 import { attemptWith } from "../../ui/services.ts";
 import { actAndReturn, showPage } from "../components/layout.tsx";
-import {
-  callerWithinTenant,
-  callWith,
-  type DashboardContext,
-  type DashboardEnv,
-  mayCall,
-} from "../session.ts";
+import { callerWithinTenant, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 import { replayVerbs } from "./destination-actions.tsx";
 import { REPLAYS } from "./repair.tsx";
 
 /** Destinations that can be chosen, and replays that are shown. */
 const [MOST_CHOICES, SHOWN] = [100, 10];
 
-export function registerReplaysPage(app: Hono<DashboardEnv>): void {
+export function registerReplaysPage(app: Dashboard): void {
   app.get(REPLAYS, async (c) => {
     const form = { ...c.req.query(), destination_id: c.req.queries("destination_id") ?? [] };
     if (c.req.query("estimate") === undefined) return showReplays(c, form, {});
@@ -156,7 +149,21 @@ const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form: given
   const typed = { ...given, since: time("since", yesterday), until: time("until", isoTime(now)) };
   const form = formState(typed, replaysFields);
   return (
-    <form method="get" action={REPLAYS} class="stack">
+    <FieldForm
+      method="get"
+      form={form}
+      action={REPLAYS}
+      aside={
+        <>
+          <button type="submit" name="estimate" value="1">
+            Estimate
+          </button>
+          <button type="submit" class="main" formmethod="post">
+            Start replay
+          </button>
+        </>
+      }
+    >
       <fieldset>
         <legend>Destinations</legend>
         {choices.map((row) => (
@@ -169,19 +176,11 @@ const Plan: FC<{ form: Form; choices: readonly Destination[] }> = ({ form: given
         ))}
       </fieldset>
       <div class="fields">
-        <Inputs form={form} names={["since", "until"]} />
-        <Input form={form} name="include" options={Object.entries(whichTexts)} />
-        <Inputs form={form} names={["event_types", "tag", "rate_per_minute"]} />
+        <Inputs names={["since", "until"]} />
+        <Input name="include" options={Object.entries(whichTexts)} />
+        <Inputs names={["event_types", "tag", "rate_per_minute"]} />
       </div>
-      <div class="actions">
-        <button type="submit" name="estimate" value="1">
-          Estimate
-        </button>
-        <button type="submit" class="main" formmethod="post">
-          Start replay
-        </button>
-      </div>
-    </form>
+    </FieldForm>
   );
 };
 

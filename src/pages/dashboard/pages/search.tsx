@@ -2,24 +2,23 @@
  * The results of the search field that every page has. An id leads straight to the page of what has it; words lead to what
  * has been found, and say how far back that is.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type SearchResultJson, searchQuery } from "../../../features/search/schema.ts";
 import { search } from "../../../features/search/service.ts";
-import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
+import { EventLabels, labelsText } from "../../ui/event-parts.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { addressOf, momentOf } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import { Ago, Facts, LineTable, RefusedNotice, RowName, Section, Top } from "../../ui/parts.tsx";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
-import { callWith, type DashboardEnv } from "../session.ts";
+import { callWith, type Dashboard } from "../session.ts";
 
 const PATH = "/dashboard/search";
 const PAGE_SIZE = "25";
 
-export function registerSearchPage(app: Hono<DashboardEnv>): void {
+export function registerSearchPage(app: Dashboard): void {
   app.get(PATH, async (c) => {
     const q = c.req.query("q")?.trim() ?? "";
     const cursor = c.req.query("cursor");
@@ -47,7 +46,9 @@ export function registerSearchPage(app: Hono<DashboardEnv>): void {
         <section aria-label="Results">
           <FoundTable found={data} empty={isEnd ? "Nothing more was found." : "Nothing was found so far."} />
           <p class="pager">
-            {back !== null && <SearchedBack to={back} />}
+            {back !== null && (
+              <output class="soft">{`Searched back to ${momentOf(Date.parse(back), c.get("services").now())}.`}</output>
+            )}
             {cursor !== undefined && <a href={addressOf(PATH, { q })}>Start again</a>}
             {next !== null && (
               <a
@@ -67,10 +68,6 @@ export function registerSearchPage(app: Hono<DashboardEnv>): void {
   });
 }
 
-const SearchedBack: FC<{ to: string }> = ({ to }) => (
-  <output class="soft">{`Searched back to ${momentOf(Date.parse(to), usePage().now)}.`}</output>
-);
-
 /** The search within the chosen tenant. An id stands alone, and a tenant that is typed counts. */
 function narrowed(q: string, tenant: string | undefined): string {
   const isId = /^(evt|dlv|dst|rpl|key)_\w+$/.test(q);
@@ -79,18 +76,14 @@ function narrowed(q: string, tenant: string | undefined): string {
 
 /** The page of what was found; undefined where there is none. */
 function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): string | undefined {
-  switch (kind) {
-    case "event":
-      return `/dashboard/events/${id}`;
-    case "delivery":
-      return `/dashboard/events/${delivery?.event_id}#${id}`;
-    case "destination":
-      return `/dashboard/destinations/${id}`;
-    case "replay":
-      return `/dashboard/destinations/${destination_id}`;
-    case "key":
-      return undefined;
-  }
+  const paths: Readonly<Record<typeof kind, string | undefined>> = {
+    event: `/dashboard/events/${id}`,
+    delivery: `/dashboard/events/${delivery?.event_id}#${id}`,
+    destination: `/dashboard/destinations/${id}`,
+    replay: `/dashboard/destinations/${destination_id}`,
+    key: undefined,
+  };
+  return paths[kind];
 }
 
 const FoundTable: FC<{ found: readonly SearchResultJson[]; empty: string }> = ({ found, empty }) => {

@@ -1,21 +1,12 @@
 /** Settings of one tenant: the operator changes it, and a tenant's key sees its own. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { exportTenant } from "../../../features/tenants/config.ts";
 import { type TenantView, tenantChange } from "../../../features/tenants/schema.ts";
 import { changeTenant, getTenant, getTenants } from "../../../features/tenants/service.ts";
-import { formState, Inputs, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { FieldForm, formState, Inputs, type RefusedForm } from "../../ui/fields.tsx";
 import { given, readInputs, shownInputs, tenantFields, tenantInputFields } from "../../ui/form-fields.ts";
 import { addressOf, type Form, textIn } from "../../ui/format.ts";
-import {
-  type ActionOutcome,
-  ButtonLink,
-  CheckBox,
-  OutcomeNotice,
-  outcomeAt,
-  Section,
-  Top,
-} from "../../ui/parts.tsx";
+import { ButtonLink, CheckBox, OutcomeNotice, Section, Top } from "../../ui/parts.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -24,12 +15,13 @@ import {
   tenantInputs,
   tenantRulesIn,
 } from "../components/portal-fields.tsx";
+import { type ActionOutcome, outcomeAt } from "../outcomes.ts";
 import {
   callerOnPage,
   callService,
   callWith,
+  type Dashboard,
   type DashboardContext,
-  type DashboardEnv,
   mayCall,
 } from "../session.ts";
 import { TenantForm } from "./tenants.tsx";
@@ -38,7 +30,7 @@ export const SETTINGS = "/dashboard/settings";
 
 type Settings = Omit<TenantView, "tenant" | "updated_at">;
 
-export function registerSettings(app: Hono<DashboardEnv>): void {
+export function registerSettings(app: Dashboard): void {
   app.get(SETTINGS, (c) => {
     const { tenant } = c.get("visitor");
     return tenant === undefined ? showChoice(c) : showSettings(c, tenant);
@@ -136,7 +128,7 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
     <>
       <Top of="narrow" title={`Settings of ${tenant}`}>
         <OutcomeNotice name={c.req.query("done")} />
-        <PostForm
+        <FieldForm
           form={form}
           action={SETTINGS}
           hidden={{ tenant }}
@@ -144,20 +136,20 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
           hint={isEditable ? undefined : why}
         >
           <fieldset class="stack" disabled={!isEditable}>
-            <Inputs form={form} names={Object.keys(tenantInputFields)} />
+            <Inputs names={Object.keys(tenantInputFields)} />
             <h2>Portal</h2>
             <p class="hint">
               Applies to every visitor of the tenant. A portal link can restrict visitors further, but can't
               grant more.
             </p>
-            <RuleFields form={form} />
-            <AppearanceFields form={form} language="The language of the browser" theme="Automatic" />
+            <RuleFields />
+            <AppearanceFields language="The language of the browser" theme="Automatic" />
             <fieldset class="fields">
               <legend>Branding</legend>
-              <Inputs form={form} names={["brand_name", "brand_accent", "brand_logo"]} />
+              <Inputs names={["brand_name", "brand_accent", "brand_logo"]} />
             </fieldset>
           </fieldset>
-        </PostForm>
+        </FieldForm>
       </Top>
       {mayCall(c, exportTenant) && <Configuration tenant={tenant} isOperator={isOperator} />}
     </>,
@@ -169,7 +161,7 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
   <Section id="configuration" title="Configuration" of="narrow">
     <p class="lede">The tenant's settings and destinations as JSON, to back up, review or move.</p>
     <div class="stack">
-      <PostForm
+      <FieldForm
         action={`${SETTINGS}/export`}
         hidden={{ tenant }}
         submit="Export"
@@ -185,7 +177,7 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
             label="Include secrets in plain text. Protect the file like a secret"
           />
         )}
-      </PostForm>
+      </FieldForm>
       {isOperator && (
         <div class="actions">
           <a href="/dashboard/erasures">Erasures</a>

@@ -1,16 +1,14 @@
 /** Signing in with an API key, or by Cloudflare Access, and signing out. */
-import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
 import { overAnonymousLimit } from "../../../http/rate-limit.ts";
 import { ANONYMOUS_REFUSAL } from "../../../rate-limits.ts";
+import { FieldForm } from "../../ui/fields.tsx";
 import { plural } from "../../ui/format.ts";
-import { Submit } from "../../ui/parts.tsx";
 import { LOGOUT, ProductName, showPage, showServerError, showTooMany } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, type NotIdentified, signIn, signOut } from "../session.ts";
+import { type Dashboard, type DashboardContext, type NotIdentified, signIn, signOut } from "../session.ts";
 
 /** Registered before authentication. */
-export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
+export function registerSignIn(app: Dashboard, authenticate: Authenticate): void {
   app.post("/dashboard/sign-in", async (c) => {
     const { key } = await c.req.parseBody();
     const services = c.get("services");
@@ -33,7 +31,7 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
   });
 }
 
-export function registerSignOut(app: Hono<DashboardEnv>): void {
+export function registerSignOut(app: Dashboard): void {
   app.post("/dashboard/sign-out", async (c) => {
     if (c.get("visitor").principal.person) return c.redirect(LOGOUT, 303);
     await signOut(c);
@@ -53,41 +51,30 @@ export async function refuseVisitor(c: DashboardContext, why: NotIdentified) {
 }
 
 function showSignIn(c: DashboardContext, fault?: string, status: 401 | 403 | 429 = 401) {
+  const mark = fault !== undefined && ({ "aria-invalid": "true", "aria-describedby": "fault" } as const);
   return showPage(
     c,
     { title: "Sign in", signedIn: false },
-    <SignInPage {...(fault !== undefined && { fault })} />,
+    <>
+      <ProductName />
+      <div>
+        <h1>Sign in</h1>
+        <p class="lede">
+          Use an API key with the scope <code>read</code>. A tenant's key shows that tenant only.
+        </p>
+      </div>
+      <FieldForm action="/dashboard/sign-in" submit="Sign in">
+        <label>
+          API key
+          <input type="password" name="key" required autocomplete="current-password" autofocus {...mark} />
+        </label>
+        {fault !== undefined && (
+          <p class="fault" id="fault" role="alert">
+            {fault}
+          </p>
+        )}
+      </FieldForm>
+    </>,
     status,
   );
 }
-
-const SignInPage: FC<{ fault?: string }> = ({ fault }) => (
-  <>
-    <ProductName />
-    <div>
-      <h1>Sign in</h1>
-      <p class="lede">
-        Use an API key with the scope <code>read</code>. A tenant's key shows that tenant only.
-      </p>
-    </div>
-    <form class="stack" method="post" action="/dashboard/sign-in">
-      <label>
-        API key
-        <input
-          type="password"
-          name="key"
-          required
-          autocomplete="current-password"
-          autofocus
-          {...(fault !== undefined && { "aria-invalid": "true", "aria-describedby": "fault" })}
-        />
-      </label>
-      {fault !== undefined && (
-        <p class="fault" id="fault" role="alert">
-          {fault}
-        </p>
-      )}
-      <Submit>Sign in</Submit>
-    </form>
-  </>
-);

@@ -2,7 +2,6 @@
  * All of a tenant at once: exports its configuration as a file, and imports one after showing what that would do; deletes the
  * tenant after its name has been typed, and leads to the erasure of its events, which is the receipt.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import {
@@ -13,13 +12,13 @@ import {
   tenantDocument,
 } from "../../../features/tenants/config.ts";
 import { removeTenant } from "../../../features/tenants/service.ts";
-import { ActionButtons, formState, Input, PostForm, type RefusedForm } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, type RefusedForm } from "../../ui/fields.tsx";
 import { tenantDeletionFields, tenantDocumentFields } from "../../ui/form-fields.ts";
 import { addressOf, type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
 import { Copyable, Top } from "../../ui/parts.tsx";
 import { unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callService, callWith, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { callService, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
 import { ERASURES } from "./erasures.tsx";
 import { SETTINGS } from "./settings.tsx";
 
@@ -29,7 +28,7 @@ const DELETE = `${SETTINGS}/delete`;
 /** As many bytes of JSON as the API takes, each of which may be written with three. */
 export const LARGEST_FORM = { path: IMPORT, bytes: 3 * MOST_IMPORT_BYTES };
 
-export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
+export function registerTenantConfigPages(app: Dashboard): void {
   // A form, and no link: what it answers may have secrets in it, and is in the audit trail then.
   app.post(`${SETTINGS}/export`, async (c) => {
     const form = await c.req.parseBody();
@@ -141,23 +140,18 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
       title={`Import into ${tenant}`}
       lede="Destinations that do not exist are created with their ids. Those that exist are changed, and keep their secrets. The tenant's other destinations stay as they are. A configuration with an error changes nothing."
     >
-      <PostForm
+      <FieldForm
         form={form}
         action={IMPORT}
         enctype="multipart/form-data"
         hidden={{ tenant }}
-        aside={
-          <ActionButtons
-            of={[
-              ["try", "See what it would do", dryRun ? "" : "main"],
-              ["import", "Import", dryRun ? "main" : ""],
-            ]}
-          />
-        }
+        actions={[
+          ["try", "See what it would do", dryRun ? "" : "main"],
+          ["import", "Import", dryRun ? "main" : ""],
+        ]}
       >
         {dryRun && <DryRun result={dryRun} />}
         <Input
-          form={form}
           name="document"
           hint={
             isHidden
@@ -169,7 +163,7 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
           <label for="f-file">Or a file, which takes precedence</label>
           <input type="file" id="f-file" name="file" accept=".json,application/json" />
         </div>
-      </PostForm>
+      </FieldForm>
     </Top>,
   );
 }
@@ -259,7 +253,7 @@ function showDeletion(c: DashboardContext, tenant: string, { typed, refused }: R
           sessions, disables its portal links, and erases the contents of all its events.
         </p>
         <p>Unfinished deliveries are cancelled. A request that is on its way still arrives.</p>
-        <PostForm
+        <FieldForm
           form={form}
           action={DELETE}
           hidden={{ tenant }}
@@ -267,8 +261,8 @@ function showDeletion(c: DashboardContext, tenant: string, { typed, refused }: R
           button="main bad"
           cancel={crumbOf(tenant)[0]}
         >
-          <Input form={form} name="confirm" hint={`Type ${tenant} to confirm.`} />
-        </PostForm>
+          <Input name="confirm" hint={`Type ${tenant} to confirm.`} />
+        </FieldForm>
       </div>
     </Top>,
   );

@@ -1,19 +1,19 @@
 /** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
 
-import type { Hono } from "hono";
 import type { FC, PropsWithChildren } from "hono/jsx";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
+import { FieldForm } from "../../ui/fields.tsx";
 import { addressOf } from "../../ui/format.ts";
-import { ButtonLink, Pager, Section, Submit, Top } from "../../ui/parts.tsx";
+import { ButtonLink, Pager, Section, Top } from "../../ui/parts.tsx";
 import { pageAfter } from "../../ui/services.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv } from "../session.ts";
+import { callerOnPage, type Dashboard } from "../session.ts";
 
 const PATH = "/dashboard/tenants";
 const PAGE_SIZE = 100;
 
-export function registerTenantPage(app: Hono<DashboardEnv>): void {
+export function registerTenantPage(app: Dashboard): void {
   app.get(PATH, async (c) => {
     const { tenant, tenants: own } = c.get("visitor");
     const listed = await pageAfter(
@@ -62,14 +62,10 @@ type FormProps = PropsWithChildren<Readonly<{ action: string; button: string }>>
 
 /** Chooses a tenant by its name, for the page at `action`. @param props `children`: further actions, beside the button */
 export const TenantForm: FC<FormProps> = ({ action, button, children }) => (
-  <form class="stack" method="get" action={action}>
+  <FieldForm method="get" action={action} submit={button} aside={children}>
     <label>
       Tenant
       <input name="tenant" required maxlength={64} placeholder="acme" autocomplete="off" spellcheck={false} />
     </label>
-    <div class="actions">
-      <Submit>{button}</Submit>
-      {children}
-    </div>
-  </form>
+  </FieldForm>
 );

@@ -9,28 +9,18 @@ import type { RetryPolicy } from "../../../core/retry/policy.ts";
 import { type OutageReport, simulateOutage } from "../../../simulator/simulate-outage.ts";
 import { countOf, decimalOf, durationOf } from "../../ui/format.ts";
 
-const MINUTE_MS = 60_000;
-
-/** A receiver that serves a hundred requests a second. */
-const receiver = { slots: 10, serviceMs: 100 };
+/** An outage of a receiver that serves a hundred requests a second. */
+const outageOf = (title: string, minutes: number, perSecond: number) => {
+  return { title, lastsMs: minutes * 60_000, perSecond, slots: 10, serviceMs: 100 };
+};
 
 export const outages = {
-  "10m": { title: "10 minutes, 5 events per second", lastsMs: 10 * MINUTE_MS, perSecond: 5, ...receiver },
-  "1h": { title: "1 hour, 1 event per second", lastsMs: 60 * MINUTE_MS, perSecond: 1, ...receiver },
-  "6h": { title: "6 hours, 6 events per minute", lastsMs: 360 * MINUTE_MS, perSecond: 0.1, ...receiver },
-  "1d": {
-    title: "1 day, 6 events per hour",
-    lastsMs: 24 * 60 * MINUTE_MS,
-    perSecond: 1 / 600,
-    ...receiver,
-  },
-  "2d": {
-    title: "2 days, 1 event per hour",
-    lastsMs: 48 * 60 * MINUTE_MS,
-    perSecond: 1 / 3600,
-    ...receiver,
-  },
-} as const;
+  "10m": outageOf("10 minutes, 5 events per second", 10, 5),
+  "1h": outageOf("1 hour, 1 event per second", 60, 1),
+  "6h": outageOf("6 hours, 6 events per minute", 360, 0.1),
+  "1d": outageOf("1 day, 6 events per hour", 24 * 60, 1 / 600),
+  "2d": outageOf("2 days, 1 event per hour", 48 * 60, 1 / 3600),
+};
 
 export type OutageName = keyof typeof outages;
 
@@ -153,35 +143,32 @@ export function peaksOf({ arrivals, failures }: OutageReport, seconds: number): 
   }
 }
 
-type Row = Readonly<{
-  name: string;
-  show: (report: OutageReport) => string;
-  isBad?: (report: OutageReport) => boolean;
-}>;
+type Row = readonly [
+  name: string,
+  show: (report: OutageReport) => string,
+  isBad?: (report: OutageReport) => boolean,
+];
 
 const rows: readonly Row[] = [
-  { name: "Failed requests", show: ({ wasted }) => countOf(wasted) },
-  {
-    name: "Peak second after the outage",
-    show: ({ peak, capacity }) => `${countOf(Math.round(peak * capacity))} of ${countOf(capacity)}`,
-    isBad: ({ peak }) => peak > 1,
-  },
-  {
-    name: "Further outages from overload",
-    show: ({ secondOutages }) => (secondOutages === 0 ? "none" : countOf(secondOutages)),
-    isBad: ({ secondOutages }) => secondOutages > 0,
-  },
-  {
-    name: "Recovery noticed",
-    show: ({ noticedS = 0 }) => (noticedS === 0 ? "at once" : `after ${durationOf(noticedS * 1000)}`),
-  },
-  { name: "Time to delivery, p50", show: ({ p50S }) => durationOf(p50S * 1000) },
-  { name: "Time to delivery, p99", show: ({ p99S }) => durationOf(p99S * 1000) },
-  {
-    name: "Time to drain the backlog, relative to the optimum",
-    show: ({ drain }) => (drain ? `${decimalOf(drain)} ×` : "–"),
-  },
-  { name: "Given up", show: ({ lost }) => countOf(lost), isBad: ({ lost }) => lost > 0 },
+  ["Failed requests", ({ wasted }) => countOf(wasted)],
+  [
+    "Peak second after the outage",
+    ({ peak, capacity }) => `${countOf(Math.round(peak * capacity))} of ${countOf(capacity)}`,
+    ({ peak }) => peak > 1,
+  ],
+  [
+    "Further outages from overload",
+    ({ secondOutages: n }) => (n === 0 ? "none" : countOf(n)),
+    ({ secondOutages: n }) => n > 0,
+  ],
+  ["Recovery noticed", ({ noticedS: s = 0 }) => (s === 0 ? "at once" : `after ${durationOf(s * 1000)}`)],
+  ["Time to delivery, p50", ({ p50S }) => durationOf(p50S * 1000)],
+  ["Time to delivery, p99", ({ p99S }) => durationOf(p99S * 1000)],
+  [
+    "Time to drain the backlog, relative to the optimum",
+    ({ drain }) => (drain ? `${decimalOf(drain)} ×` : "–"),
+  ],
+  ["Given up", ({ lost }) => countOf(lost), ({ lost }) => lost > 0],
 ];
 
 export const OutageTable: FC<{ comparison: Comparison }> = ({ comparison: { withGate, withoutGate } }) => (
@@ -199,7 +186,7 @@ export const OutageTable: FC<{ comparison: Comparison }> = ({ comparison: { with
         </tr>
       </thead>
       <tbody>
-        {rows.map(({ name, show, isBad }) => (
+        {rows.map(([name, show, isBad]) => (
           <tr>
             <th scope="row">{name}</th>
             {[withGate, withoutGate].map((report) => (

@@ -2,7 +2,6 @@
  * The retry simulator shows what a policy does before it is applied to a destination. The form uses GET, so that a
  * policy under consideration has a URL that can be shared; only applying it changes anything.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { z } from "zod";
 import { type Checked, errorsOf } from "../../../core/field-errors.ts";
@@ -18,22 +17,16 @@ import { type Destination, gateSettingsOf } from "../../../store/destination.ts"
 import { findDestination, listDestinations } from "../../../store/destinations.ts";
 import { Legend } from "../../ui/charts.tsx";
 import { type Form, textIn } from "../../ui/format.ts";
-import { Copyable, outcomeAt, Prose, Section, Top } from "../../ui/parts.tsx";
+import { Copyable, Prose, Section, Top } from "../../ui/parts.tsx";
 import { saveDestination } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
-import {
-  type Comparison,
-  compare,
-  OutageChart,
-  type OutageName,
-  OutageTable,
-  outageNamed,
-} from "./outages.tsx";
+import { outcomeAt } from "../outcomes.ts";
+import { callerOnPage, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
+import { type Comparison, compare, OutageChart, OutageTable, outageNamed } from "./outages.tsx";
 import { PATH, type PolicyFields, PolicyForm, policyFieldsOf, specIn } from "./policy-form.tsx";
 import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
 
-export function registerSimulator(app: Hono<DashboardEnv>): void {
+export function registerSimulator(app: Dashboard): void {
   app.get(PATH, (c) => showSimulator(c, c.req.query()));
 
   app.post(PATH, async (c) => {
@@ -59,7 +52,9 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
   ]);
   const outage = outageNamed(textIn(form, "outage"));
   const { fields, spec } = policyIn(form, chosen);
-  const simulation = "kind" in spec ? undefined : await simulate(spec, chosen, outage);
+  const policy = "kind" in spec ? undefined : resolveRetry(spec);
+  const settings = chosen ? gateSettingsOf(chosen) : defaultGateSettings;
+  const comparison = policy && (await compare(policy, settings, outage));
   const shown = refused ?? ("kind" in spec ? spec : undefined);
   const mayChange = mayCall(c, updateDestination);
   return showPage(
@@ -71,12 +66,12 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
         lede="See when a policy retries a delivery, when it gives up, and what a receiver sees of it in an outage, before you apply the policy. The simulation runs the code that decides in production."
       />
       <PolicyForm {...{ fields, outage, destinations, chosen, mayChange }} refused={shown} />
-      {simulation && <Schedule policy={simulation.policy} />}
-      {simulation && <Outage comparison={simulation.comparison} />}
+      {policy && <Schedule policy={policy} />}
+      {comparison && <Outage comparison={comparison} />}
       <Section id="presets" title="Presets compared">
         <PolicyTable />
       </Section>
-      {simulation && (
+      {policy && (
         <Section
           id="as-json"
           title="For the API"
@@ -86,11 +81,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
             </span>
           }
         >
-          <Copyable
-            id="spec"
-            label="The policy as JSON"
-            text={JSON.stringify({ retry: simulation.spec }, null, 2)}
-          />
+          <Copyable id="spec" label="The policy as JSON" text={JSON.stringify({ retry: spec }, null, 2)} />
         </Section>
       )}
     </>,
@@ -120,17 +111,6 @@ function validated(retry: unknown): RetrySpec | Refused {
   if (result.success) return result.data.retry;
   const errors = errorsOf({ ...result, data } as Checked);
   return { kind: "invalid", detail: "The policy is not valid", errors };
-}
-type Simulation = Readonly<{ spec: RetrySpec; policy: RetryPolicy; comparison: Comparison }>;
-
-async function simulate(
-  spec: RetrySpec,
-  chosen: Destination | undefined,
-  outage: OutageName,
-): Promise<Simulation> {
-  const policy = resolveRetry(spec);
-  const settings = chosen ? gateSettingsOf(chosen) : defaultGateSettings;
-  return { spec, policy, comparison: await compare(policy, settings, outage) };
 }
 
 /** The limit of attempts drawn. */

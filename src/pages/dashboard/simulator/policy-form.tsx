@@ -11,10 +11,9 @@ import { presetNames, presets, unlimitedAttempts } from "../../../core/retry/pre
 import { retryAfterEffects } from "../../../core/retry/transition.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { FormNotice, type FormState, formState, Input, valueIn } from "../../ui/fields.tsx";
+import { FieldForm, formState, Input, useForm, valueIn } from "../../ui/fields.tsx";
 import { destinationLabels, given, type Option } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { Submit } from "../../ui/parts.tsx";
 import { outages } from "./outages.tsx";
 
 /** The form's fields, named like those of the API. */
@@ -103,32 +102,28 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
   const values = { ...fields, outage, destination: chosen?.id };
   const form = formState(values, simulatorFields, refused);
   return (
-    <form class="stack" method="get" action={PATH} data-preview>
-      <FormNotice form={form} />
+    <FieldForm
+      method="get"
+      form={form}
+      action={PATH}
+      data-preview=""
+      submit="Simulate"
+      aside={
+        mayChange &&
+        chosen && <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
+      }
+      hint={DURATIONS}
+    >
       <div class="fields">
-        <Input kind="choice" form={form} name="preset" options={presetNames.map(same)} />
+        <Input name="preset" options={presetNames.map(same)} />
+        <Input name="outage" options={Object.entries(outages).map(([name, { title }]) => [name, title])} />
         <Input
-          kind="choice"
-          form={form}
-          name="outage"
-          options={Object.entries(outages).map(([name, { title }]) => [name, title])}
-        />
-        <Input
-          kind="choice"
-          form={form}
           name="destination"
           options={[["", "a new destination"], ...destinations.map((row) => [row.id, nameOf(row)] as const)]}
         />
       </div>
-      <PolicyFieldsets form={form} />
-      <div class="actions">
-        <Submit>Simulate</Submit>
-        {mayChange && chosen && (
-          <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
-        )}
-        <span class="hint">{DURATIONS}</span>
-      </div>
-    </form>
+      <PolicyFieldsets />
+    </FieldForm>
   );
 };
 
@@ -138,11 +133,12 @@ export const DURATIONS = "Durations such as 30 s, 2 min, 1 h or 3 d. Empty field
 export const presetChoices: readonly Option[] = [["", "default: breakwater"], ...presetNames.map(same)];
 
 /** The fields of a policy but for its preset. */
-export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
+export const PolicyFieldsets: FC = () => {
+  const form = useForm();
   const preset = presets[presetNames.find((name) => name === valueIn(form, "preset")) ?? "breakwater"];
   const own = presetTexts(preset);
   const text = (name: string, placeholder: string) => (
-    <Input form={form} name={name} placeholder={placeholder} maxlength={500} />
+    <Input name={name} placeholder={placeholder} maxlength={500} />
   );
   return (
     <>
@@ -155,19 +151,12 @@ export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
       </fieldset>
       <fieldset class="fields">
         <legend>Jitter and limits</legend>
-        <Input
-          kind="choice"
-          form={form}
-          name="jitter"
-          options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
-        />
+        <Input name="jitter" options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]} />
         {text("proportional", "")}
         {text("max_attempts", own.attempts)}
         {text("give_up_after", spanText(preset.giveUpAfterMs / 1000))}
         {text("expire_unattempted_after", spanText(preset.expireUnattemptedAfterMs / 1000))}
         <Input
-          kind="choice"
-          form={form}
           name="retry_after"
           options={[["", `preset: ${preset.retryAfter}`], ...retryAfterEffects.map(same)]}
         />

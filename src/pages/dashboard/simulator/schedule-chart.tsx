@@ -16,6 +16,7 @@ export const ScheduleChart: FC<Props> = ({ policy, preview }) => {
   const rowHeight = isLabelled ? 20 : 5;
   const bottom = attempts.length * rowHeight;
   const scale = timeScale(Math.max(policy.giveUpAfterMs, ...attempts.map(({ to }) => to)));
+  const end = percent(scale.place(policy.giveUpAfterMs));
   return (
     <figure class="chart simulation">
       <svg height={bottom + 26} role="img" aria-label={summaryOf(policy, preview)}>
@@ -27,7 +28,9 @@ export const ScheduleChart: FC<Props> = ({ policy, preview }) => {
             </text>
           </g>
         ))}
-        <GiveUp x={scale.place(policy.giveUpAfterMs)} height={bottom + 4} />
+        <line class="limit" x1={end} x2={end} y1="0" y2={bottom + 4}>
+          <title>given up here, even if attempts are left</title>
+        </line>
         {attempts.map((attempt, i) => (
           <Row
             attempt={attempt}
@@ -89,11 +92,6 @@ const Row: FC<RowProps> = ({
   );
 };
 
-const GiveUp: FC<{ x: number; height: number }> = ({ x, height }) => (
-  <line class="limit" x1={percent(x)} x2={percent(x)} y1="0" y2={height}>
-    <title>given up here, even if attempts are left</title>
-  </line>
-);
 export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: RetryPreview): string {
   const count = plural(attempts.length, "attempt");
   if (ends === "exhausted" && attempts.length === 1) return `Gives up after ${count}: nothing is retried.`;

@@ -1,5 +1,4 @@
 /** Actions of the buttons on the pages of endpoints and deliveries. Each calls one service, and then redirects. */
-import type { Hono } from "hono";
 import { retryDeliveries, retryDelivery } from "../../../features/deliveries/repairs.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
 import {
@@ -13,18 +12,17 @@ import { deliveryKey } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
-import { actInPortal, showPortalNotFound, showRefused } from "../layout.tsx";
+import { actInPortal, portalOutcomeAt, showPortalNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { portalOutcomeAt } from "../parts.tsx";
 import { fieldFaultsOf } from "../problems.ts";
-import { callerInPortal, type PortalEnv } from "../session.ts";
+import { callerInPortal, type Portal } from "../session.ts";
 import { may } from "../surface.ts";
 import { showEndpoint } from "./endpoint.tsx";
 import { showEndpointSecret } from "./endpoint-form.tsx";
 
 const ENDPOINT = "/portal/endpoints/:id";
 
-export function registerEndpointActions(app: Hono<PortalEnv>): void {
+export function registerEndpointActions(app: Portal): void {
   for (const [verb, action, outcome, act] of [
     ["pause", "pause_endpoint", "paused", pauseDestination],
     ["resume", "resume_endpoint", "resumed", resumeDestination],
@@ -65,12 +63,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
     }
     return showRefused(c, rotated, path);
   });
-}
 
-/** As many as a page of the table has. */
-const MOST_SELECTED = 25;
-
-export function registerResend(app: Hono<PortalEnv>): void {
   app.post("/portal/deliveries/:id/resend", may("resend"), (c) => {
     const id = c.req.param("id");
     return actInPortal(c, (caller) => retryDelivery(caller, id), [`/portal/deliveries/${id}`, "resent"]);
@@ -118,6 +111,9 @@ export function registerResend(app: Hono<PortalEnv>): void {
     return actInPortal(c, (caller) => cancelReplay(caller, replay), [back, "replay-cancelled", "#replays"]);
   });
 }
+
+/** As many as a page of the table has. */
+const MOST_SELECTED = 25;
 
 function noticeOf({ t, f }: Look, done: number, all: number): string {
   const some = t.resentSome(f.count(done), f.count(all));

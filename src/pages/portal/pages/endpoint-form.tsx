@@ -1,13 +1,7 @@
 /** The form that adds an endpoint or changes one, and the page of its new signing secret. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { defaultLimits } from "../../../core/limits.ts";
-import {
-  type LimitedField,
-  limitedFields,
-  limitsWithin,
-  type PortalAccess,
-} from "../../../core/portal-access.ts";
+import { type LimitedField, limitedFields, limitsWithin } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
 import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
 import { visitorTexts } from "../../../features/destinations/fields.ts";
@@ -21,19 +15,17 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { TypeExample, TypeSchema } from "../../ui/event-type-parts.tsx";
-import { type FormState, GroupField, Input, markOf, PostForm } from "../../ui/fields.tsx";
+import { TypeExample, TypeSchema } from "../../ui/event-parts.tsx";
+import { FieldForm, FormProvider, GroupField, Input, markOf, useForm } from "../../ui/fields.tsx";
 import { FilterPreview } from "../../ui/filter-preview.tsx";
 import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
-import { usePage } from "../../ui/page.tsx";
-import { ButtonLink, CheckBox, Fold, Top } from "../../ui/parts.tsx";
+import { CheckBox, Fold, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
 import { addDestination, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
-import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
-import { useLook } from "../look.ts";
-import { portalOutcomeAt } from "../parts.tsx";
+import { portalOutcomeAt, showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
+import { usePortal } from "../look.ts";
 import { aboveFaults, type FieldFaults, fieldFaultsOf, portalForm } from "../problems.ts";
-import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
+import { callerInPortal, type Portal, type PortalContext } from "../session.ts";
 import {
   defaultSigning,
   isOfSigning,
@@ -44,12 +36,13 @@ import {
   signingLabels,
 } from "../signing-fields.tsx";
 import { may } from "../surface.ts";
+import { portalView } from "../view.ts";
 
 const NEW = "/portal/endpoints/new";
 const CHANGE = "/portal/endpoints/:id/change";
 const PREVIEW = "/portal/endpoints/:id/preview";
 
-export function registerEndpointForms(app: Hono<PortalEnv>): void {
+export function registerEndpointForms(app: Portal): void {
   app.get(NEW, may("create_endpoint"), (c) => showForm(c, { typed: signingInputs(defaultSigning) }));
 
   app.post(NEW, may("create_endpoint"), async (c) => {
@@ -199,48 +192,22 @@ type Filled = Readonly<{
 }>;
 
 async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Filled) {
-  const look = c.get("look");
-  const { t } = look;
+  const page = portalView(c);
+  const { t, f, may } = page;
   const { db } = c.get("services");
   const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
-  const title = row === undefined ? t.form.newTitle : t.form.editTitle;
+  const title = row === undefined ? t.list.add : t.form.editTitle;
   const labels = {
     ...t.form.labels,
     ...Object.fromEntries(visitorTexts.map(({ name }) => [name, t.fields[name].label])),
     ...t.limitNames,
-    ...signingLabels(look),
+    ...signingLabels(page),
     other_types: t.form.otherTypes,
   };
   const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
-  return showPortalPage(
-    c,
-    { title, place: "endpoints" },
-    <Top of="narrow" crumb={[back, row === undefined ? t.endpoint.crumb : t.test.back]} title={title}>
-      <EndpointForm
-        form={portalForm(typed, labels, faults)}
-        back={back}
-        types={types}
-        row={row}
-        access={c.get("visitor").access}
-        preview={preview}
-      />
-    </Top>,
-    status ?? (Object.keys(faults).length > 0 ? 422 : 200),
-  );
-}
-
-type FormProps = Readonly<{
-  form: FormState;
-  back: string;
-  types: readonly EventType[];
-  row: Destination | undefined;
-  access: PortalAccess;
-  preview: DestinationPreview | undefined;
-}>;
-
-const EndpointForm: FC<FormProps> = ({ form, back, types, row, access, preview }) => {
-  const { t, f } = useLook();
-  const mayTry = usePage().may("preview_endpoint") && row !== undefined;
+  const form = portalForm(typed, labels, faults);
+  const { access } = c.get("visitor");
+  const mayTry = may("preview_endpoint") && row !== undefined;
   const headers = row === undefined ? [] : Object.keys(destinationView(row).headers);
   const isMoreOpen =
     preview !== undefined ||
@@ -249,69 +216,73 @@ const EndpointForm: FC<FormProps> = ({ form, back, types, row, access, preview }
     form.errors.some(({ input = "form" }) => isOfMore(input));
   const most = (name: LimitedField) =>
     access[name] === null ? undefined : t.form.atMost(f.count(access[name]));
-  return (
-    <PostForm
-      form={form}
-      action={row === undefined ? NEW : `${back}/change`}
-      hidden={{ form: row === undefined ? (textIn(form.values, "form") ?? newTokenId()) : undefined }}
-      submit={row === undefined ? t.form.add : t.form.save}
-      aside={
-        <>
-          {mayTry && (
-            <button
-              type="submit"
-              formaction={`${back}/preview#preview`}
-              formnovalidate
-              aria-describedby="preview-hint"
-            >
-              {t.preview.try}
-            </button>
-          )}
-          <a href={back}>{t.cancel}</a>
-          {mayTry && (
-            <span class="hint" id="preview-hint">
-              {t.preview.nothingSaved}
-            </span>
-          )}
-        </>
-      }
-    >
-      {row === undefined || kindNameOf(row.url) === "https" ? (
-        <Input form={form} name="url" kind="url" required placeholder="https://example.com/webhooks" />
-      ) : (
-        <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
-      )}
-      <TypeChoice form={form} types={types} />
-      <Fold title={t.form.more} open={isMoreOpen}>
-        <div class="stack">
-          {visitorTexts.map(({ name, maxlength }) => (
-            <Input form={form} name={name} hint={t.fields[name].hint} maxlength={maxlength} />
-          ))}
-          <Input kind="area" form={form} name="filter" class="short" hint={t.form.filterHint} />
-          {preview && <FilterPreview preview={preview} />}
-          <Input
-            kind="area"
-            form={form}
-            name="headers"
-            class="short"
-            hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
-          />
-          {headers.length > 0 && <CheckBox name="headers_remove" label={t.form.headersRemove} />}
-          <SigningFields form={form} />
-          <fieldset>
-            <legend>{t.form.limits}</legend>
-            <p class="hint">{t.form.limitsHint}</p>
-            <div class="fields">
-              {limitedFields.map((name) => (
-                <Input form={form} name={name} inputmode="decimal" hint={most(name)} />
-              ))}
-            </div>
-          </fieldset>
-        </div>
-      </Fold>
-    </PostForm>
+  return showPortalPage(
+    c,
+    { title, place: "endpoints" },
+    <Top of="narrow" crumb={[back, row === undefined ? t.endpoints : t.test.back]} title={title}>
+      <FieldForm
+        form={form}
+        action={row === undefined ? NEW : `${back}/change`}
+        hidden={{ form: row === undefined ? (textIn(form.values, "form") ?? newTokenId()) : undefined }}
+        submit={row === undefined ? t.list.add : t.save}
+        aside={
+          <>
+            {mayTry && (
+              <button
+                type="submit"
+                formaction={`${back}/preview#preview`}
+                formnovalidate
+                aria-describedby="preview-hint"
+              >
+                {t.preview.try}
+              </button>
+            )}
+            <a href={back}>{t.cancel}</a>
+            {mayTry && (
+              <span class="hint" id="preview-hint">
+                {t.preview.nothingSaved}
+              </span>
+            )}
+          </>
+        }
+      >
+        {row === undefined || kindNameOf(row.url) === "https" ? (
+          <Input name="url" kind="url" required placeholder="https://example.com/webhooks" />
+        ) : (
+          <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
+        )}
+        <TypeChoice types={types} />
+        <Fold title={t.form.more} open={isMoreOpen}>
+          <div class="stack">
+            {visitorTexts.map(({ name, maxlength }) => (
+              <Input name={name} hint={t.fields[name].hint} maxlength={maxlength} />
+            ))}
+            <Input kind="area" name="filter" class="short" hint={t.form.filterHint} />
+            {preview && <FilterPreview preview={preview} />}
+            <Input
+              kind="area"
+              name="headers"
+              class="short"
+              hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
+            />
+            {headers.length > 0 && <CheckBox name="headers_remove" label={t.form.headersRemove} />}
+            <SigningFields />
+            <fieldset>
+              <legend>{t.endpoint.limits}</legend>
+              <p class="hint">{t.form.limitsHint}</p>
+              <div class="fields">
+                {limitedFields.map((name) => (
+                  <Input name={name} inputmode="decimal" hint={most(name)} />
+                ))}
+              </div>
+            </fieldset>
+          </div>
+        </Fold>
+      </FieldForm>
+    </Top>,
+    status ?? (Object.keys(faults).length > 0 ? 422 : 200),
   );
-};
+}
 
 /** Whether a field is folded away until it is needed. */
 function isOfMore(field: string): boolean {
@@ -329,8 +300,9 @@ function isMoreSet(typed: Form): boolean {
 }
 
 /** All types, or those that are chosen from the catalogue and typed besides. */
-const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form, types }) => {
-  const { t } = useLook();
+const TypeChoice: FC<{ types: readonly EventType[] }> = ({ types }) => {
+  const { t } = usePortal();
+  const form = useForm();
   const { type = [], which } = form.values;
   const known = new Set(types.map(({ name }) => name));
   const chosen = [type].flat().map(String);
@@ -340,7 +312,7 @@ const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form
   ];
   const shown = { ...form, values: { other_types: others.join(" ") } };
   return (
-    <GroupField form={form} name="event_types">
+    <GroupField name="event_types">
       <div class="stack">
         <CheckBox type="radio" name="which" value="all" checked={which !== "some"} label={t.form.allTypes} />
         <CheckBox
@@ -359,7 +331,9 @@ const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form
             ))}
           </fieldset>
         )}
-        <Input form={shown} name="other_types" hint={t.form.otherTypesHint} />
+        <FormProvider value={shown}>
+          <Input name="other_types" hint={t.form.otherTypesHint} />
+        </FormProvider>
       </div>
     </GroupField>
   );
@@ -368,7 +342,7 @@ const TypeChoice: FC<{ form: FormState; types: readonly EventType[] }> = ({ form
 type OptionProps = Readonly<{ type: EventType; place: number; isChosen: boolean }>;
 
 const TypeOption: FC<OptionProps> = ({ type, place, isChosen }) => {
-  const { t } = useLook();
+  const { t } = usePortal();
   const { name, description, example, schema } = type;
   const title = (
     <>
@@ -391,17 +365,15 @@ const TypeOption: FC<OptionProps> = ({ type, place, isChosen }) => {
 
 export function showEndpointSecret(
   c: PortalContext,
-  { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
+  { row, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
   what: "created" | "rotated",
 ) {
-  const { endpoint, secret: t } = c.get("look").t;
-  const texts = { ...t, title: t[`${what}Title`], lede: t[`${what}Lede`] };
+  const { verify, secret } = c.get("look").t;
   return showPortalPage(
     c,
-    { title: t.title, place: "endpoints" },
-    <SecretPage shown={shown} texts={texts}>
-      <ButtonLink href={`/portal/endpoints/${id}`}>{t.next}</ButtonLink>
-      <a href={`/portal/endpoints/${id}/verify`}>{endpoint.verify}</a>
+    { title: secret.title, place: "endpoints" },
+    <SecretPage row={row} shown={shown} what={what}>
+      <a href={`/portal/endpoints/${row.id}/verify`}>{verify.title}</a>
     </SecretPage>,
   );
 }

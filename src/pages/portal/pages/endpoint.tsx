@@ -1,5 +1,4 @@
 /** The page of one endpoint: what it does now, its traffic, its deliveries, and its settings. */
-import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import { certificationIn } from "../../../core/certification.ts";
 import { DAY_MS } from "../../../core/retention.ts";
@@ -18,43 +17,90 @@ import { Legend, SeriesChart, totalsOf } from "../../ui/charts.tsx";
 import { DeliveryLog, type LogPage } from "../../ui/delivery-log.tsx";
 import { BlockedKeys, Consumers, readParts } from "../../ui/destination-parts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { Input, PostForm } from "../../ui/fields.tsx";
+import { FieldForm, Input } from "../../ui/fields.tsx";
 import { indented } from "../../ui/format.ts";
-import { usePage } from "../../ui/page.tsx";
-import { Banner, CheckAll, FigureList, Fold, Press, Section, Top } from "../../ui/parts.tsx";
+import {
+  Banner,
+  CheckAll,
+  Facts,
+  FigureList,
+  Fold,
+  OutcomeNotice,
+  Press,
+  Section,
+  Top,
+} from "../../ui/parts.tsx";
 import { isUnderWay, ReplayProgress } from "../../ui/replay-progress.tsx";
 import { SecretRotation } from "../../ui/secret-page.tsx";
+import { formTexts } from "../../ui/setting-texts.ts";
 import { TransformSummary } from "../../ui/transform-page.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
-import { type Look, useLook } from "../look.ts";
-import { PortalOutcomeNotice } from "../parts.tsx";
+import { type Look, usePortal } from "../look.ts";
 import { type FieldFaults, portalForm } from "../problems.ts";
-import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
+import { callerInPortal, type Portal, type PortalContext } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
+import { portalView } from "../view.ts";
 import { statusOfRow } from "./endpoints.tsx";
 
-export function registerEndpoint(app: Hono<PortalEnv>): void {
+export function registerEndpoint(app: Portal): void {
   app.get("/portal/endpoints/:id", (c) => showEndpoint(c, c.req.param("id")));
 }
 
 /** The result of a form on the page, where that is no redirect. */
 type Shown = Readonly<{ faults?: FieldFaults; notice?: string }>;
 
-export async function showEndpoint(c: PortalContext, id: string, { faults, notice }: Shown = {}) {
+export async function showEndpoint(c: PortalContext, id: string, { faults = {}, notice }: Shown = {}) {
   const found = await getDestination(callerInPortal(c), id);
   if (found.kind !== "ok") return showPortalNotFound(c);
-  const endpoint = await readEndpoint(c, found.value);
-  const outcome =
-    notice === undefined ? (
-      <PortalOutcomeNotice name={c.req.query("done")} />
-    ) : (
-      <output class="notice tone-good">{notice}</output>
-    );
+  const row = found.value;
+  const endpoint = await readEndpoint(c, row);
+  const { figures, blocked, consumers } = endpoint;
+  const page = portalView(c);
+  const { now, may, t } = page;
+  const path = `/portal/endpoints/${row.id}`;
+  const status = statusOfRow(row, figures, now);
+  const isFetched = isPolled(row);
+  const { tone, text, label } = portalStatusText(page, status, now);
+  const isFaulty = Object.keys(faults).length > 0;
   return showPortalPage(
     c,
-    { title: nameOf(found.value), place: "endpoints", live: faults === undefined },
-    <EndpointPage {...endpoint} faults={faults ?? {}} outcome={outcome} />,
-    faults === undefined ? 200 : 422,
+    { title: nameOf(row), place: "endpoints", live: !isFaulty },
+    <>
+      <Top
+        crumb={["/portal", t.endpoints]}
+        title={nameOf(row)}
+        lede={row.description !== null && shortUrl(row.url)}
+      />
+      {notice === undefined ? (
+        <OutcomeNotice name={c.req.query("done")} />
+      ) : (
+        <output class="notice tone-good">{notice}</output>
+      )}
+      <Banner label={t.list.status} tone={tone} title={<strong>{label}</strong>}>
+        <p>{isFetched && status.kind === "idle" ? t.polling.target : text}</p>
+      </Banner>
+      <Actions row={row} path={path} />
+      {!isFetched && <Traffic {...endpoint} />}
+      {blocked && <BlockedKeys page={blocked} />}
+      {consumers && <Consumers list={consumers} />}
+      {!isFetched && <Deliveries path={path} page={endpoint.deliveries} />}
+      {may("resend") && <ResendMany path={path} replays={endpoint.replays} faults={faults} />}
+      <div class="columns">
+        <Settings row={row} />
+        <TransformSummary row={row} path={path} faults={endpoint.transformFaults} />
+        {may("rotate_secret") && <SecretRotation path={path} row={row} form={rotationForm(page, faults)} />}
+        {may("delete_endpoint") && (
+          <Section id="deletion" title={t.endpoint.delete}>
+            <Fold title={t.endpoint.delete}>
+              <FieldForm action={`${path}/delete`} submit={t.endpoint.deleteConfirm} button="danger">
+                <p>{t.endpoint.deleteText}</p>
+              </FieldForm>
+            </Fold>
+          </Section>
+        )}
+      </div>
+    </>,
+    isFaulty ? 422 : 200,
   );
 }
 
@@ -65,51 +111,14 @@ async function readEndpoint(c: PortalContext, row: Destination) {
     backlogOf(services, [row.id], COUNTED),
     readParts(callerInPortal(c), row, row.tenant, c.req.query()),
   ]);
-  return { ...parts, row, figures, backlog: backlogs.get(row.id) ?? { waiting: 0, dead: 0 } };
+  return { ...parts, figures, backlog: backlogs.get(row.id) ?? { waiting: 0, dead: 0 } };
 }
 
 type Endpoint = Awaited<ReturnType<typeof readEndpoint>>;
 
-const EndpointPage: FC<Endpoint & Readonly<{ faults: FieldFaults; outcome: Child }>> = (props) => {
-  const { row, figures, deliveries, replays, blocked, transformFaults, consumers, faults, outcome } = props;
-  const { now, may } = usePage();
-  const look = useLook();
-  const { t } = look;
-  const path = `/portal/endpoints/${row.id}`;
-  const status = statusOfRow(row, figures, now);
-  const isFetched = isPolled(row);
-  const { tone, text, label } = portalStatusText(look, status, now);
-  return (
-    <>
-      <Top
-        crumb={["/portal", t.endpoint.crumb]}
-        title={nameOf(row)}
-        lede={row.description !== null && shortUrl(row.url)}
-      />
-      {outcome}
-      <Banner label={t.list.status} tone={tone} title={<strong>{label}</strong>}>
-        <p>{isFetched && status.kind === "idle" ? t.polling.target : text}</p>
-      </Banner>
-      <Actions row={row} path={path} />
-      {!isFetched && <Traffic {...props} />}
-      {blocked && <BlockedKeys page={blocked} />}
-      {consumers && <Consumers list={consumers} />}
-      {!isFetched && <Deliveries path={path} page={deliveries} />}
-      {may("resend") && <ResendMany path={path} replays={replays} faults={faults} />}
-      <div class="columns">
-        <Settings row={row} />
-        <TransformSummary row={row} path={path} faults={transformFaults} />
-        {may("rotate_secret") && <SecretRotation path={path} row={row} form={rotationForm(look, faults)} />}
-        {may("delete_endpoint") && <Deletion path={path} />}
-      </div>
-    </>
-  );
-};
-
 /** Who may change or test nothing sees links in place of buttons. */
 const Actions: FC<{ row: Destination; path: string }> = ({ row, path }) => {
-  const { may } = usePage();
-  const { t } = useLook();
+  const { may, t } = usePortal();
   const isFetched = isPolled(row);
   const isAny = may("change_endpoint") || may("send_test");
   const change = row.status === "paused" ? "resume" : "pause";
@@ -120,7 +129,7 @@ const Actions: FC<{ row: Destination; path: string }> = ({ row, path }) => {
       </a>
     );
   return (
-    <section class="actions" aria-label={t.endpoint.settings}>
+    <section class="actions" aria-label={t.endpoint.actions}>
       {link("poll", t.polling.title, isFetched && may("manage_poll_keys"))}
       {link("test", t.endpoint.test, !isFetched && may("send_test"))}
       {may(`${change}_endpoint`) && (
@@ -131,7 +140,7 @@ const Actions: FC<{ row: Destination; path: string }> = ({ row, path }) => {
         />
       )}
       {link("change", t.endpoint.edit, may("change_endpoint"))}
-      {link("verify", t.endpoint.verify)}
+      {link("verify", t.verify.title)}
       {link("transform", t.transform.title, !isFetched && may("change_endpoint") && may("write_transform"))}
       {link("certification", t.certification.title, canCertify(row))}
       {link("notices", t.notices.title, may("change_endpoint") || row.noticeChannel !== null)}
@@ -141,7 +150,7 @@ const Actions: FC<{ row: Destination; path: string }> = ({ row, path }) => {
 };
 
 const Traffic: FC<Pick<Endpoint, "figures" | "backlog">> = ({ figures, backlog: { waiting, dead } }) => {
-  const { t, f } = useLook();
+  const { t, f } = usePortal();
   const series = figures?.windows["24h"]?.series ?? [];
   const { all, failed } = totalsOf(series);
   return (
@@ -149,8 +158,8 @@ const Traffic: FC<Pick<Endpoint, "figures" | "backlog">> = ({ figures, backlog: 
       <FigureList
         of={[
           [t.endpoint.attempts24h, f.count(all)],
-          [t.endpoint.waiting, f.atMost(waiting, COUNTED)],
-          [t.endpoint.dead, f.atMost(dead, COUNTED), { isBad: dead > 0 }],
+          [t.log.states.waiting, f.atMost(waiting, COUNTED)],
+          [t.log.states.dead, f.atMost(dead, COUNTED), { isBad: dead > 0 }],
         ]}
       />
       {all > 0 && (
@@ -159,7 +168,7 @@ const Traffic: FC<Pick<Endpoint, "figures" | "backlog">> = ({ figures, backlog: 
           <SeriesChart
             series={series}
             label={t.endpoint.chart(f.count(all), f.count(failed))}
-            axis={[t.endpoint.hoursAgo, t.endpoint.now]}
+            axis={[t.endpoint.hoursAgo, t.log.marks.now]}
           />
         </>
       )}
@@ -168,13 +177,13 @@ const Traffic: FC<Pick<Endpoint, "figures" | "backlog">> = ({ figures, backlog: 
 };
 
 const Deliveries: FC<{ path: string; page: LogPage }> = ({ path, page }) => {
-  const { may } = usePage();
-  const { log: t } = useLook().t;
+  const { may, t: texts } = usePortal();
+  const t = texts.log;
   const mayResend = may("resend");
   const empty = page.state !== "all" ? t.emptyState : may("send_test") ? t.empty : t.emptyReadOnly;
   const form = (table: Child) =>
     mayResend ? (
-      <PostForm
+      <FieldForm
         class=""
         action={`${path}/resend`}
         aside={
@@ -185,7 +194,7 @@ const Deliveries: FC<{ path: string; page: LogPage }> = ({ path, page }) => {
         }
       >
         {table}
-      </PostForm>
+      </FieldForm>
     ) : (
       <div>{table}</div>
     );
@@ -198,7 +207,7 @@ function targetText({ t }: Look, { url }: Destination): string {
 }
 
 const Settings: FC<{ row: Destination }> = ({ row }) => {
-  const look = useLook();
+  const look = usePortal();
   const { t, f } = look;
   const view = destinationView(row);
   const limits = limitsOf(row);
@@ -206,45 +215,38 @@ const Settings: FC<{ row: Destination }> = ({ row }) => {
     name === "" ? t.endpoint.unreadable : `${name}: ${mask}`,
   );
   const lines = (texts: readonly string[]) => texts.map((text) => <div>{text}</div>);
-  const shown: readonly (readonly [string, Child] | false)[] = [
-    [t.endpoint.address, targetText(look, row)],
-    [t.endpoint.events, view.event_types === null ? t.endpoint.allEvents : view.event_types.join(", ")],
-    view.filter !== null && [
-      t.endpoint.filter,
-      <pre tabindex={0}>{indented(JSON.stringify(view.filter))}</pre>,
-    ],
-    [t.endpoint.headers, headers.length === 0 ? t.none : lines(headers)],
-    [t.signing.body, t.signing.bodies[view.body]],
-    [
-      t.endpoint.signature,
-      lines(formsOf(row.signatureForms).map((form) => `${form.form}: ${recipeOf(form).header}`)),
-    ],
-    row.certification !== null && [
-      t.certification.title,
-      certificationSummary(t.certification, certificationIn(row.certification)),
-    ],
-    row.expiresAt !== null && [
-      t.endpoint.subscription,
-      t.endpoint.subscriptionUntil(f.moment(row.expiresAt)),
-    ],
-    [
-      t.endpoint.limits,
-      t.endpoint.limitsText(f.count(limits.max_concurrency), f.count(limits.rate_per_second)),
-    ],
-  ];
   return (
     <Section id="settings" title={t.endpoint.settings}>
-      <dl class="settings">
-        {shown.map(
-          (one) =>
-            one && (
-              <>
-                <dt>{one[0]}</dt>
-                <dd>{one[1]}</dd>
-              </>
+      <Facts
+        rows={[
+          [t.endpoint.address, targetText(look, row)],
+          [t.endpoint.events, view.event_types === null ? t.endpoint.allEvents : view.event_types.join(", ")],
+          view.filter !== null && [
+            t.endpoint.filter,
+            <pre tabindex={0}>{indented(JSON.stringify(view.filter))}</pre>,
+          ],
+          [t.form.labels.headers, headers.length === 0 ? t.none : lines(headers)],
+          [t.signing.body, t.signing.bodies[view.body]],
+          [
+            t.endpoint.signature,
+            lines(
+              formsOf(row.signatureForms).map((form) => `${formTexts[form.form]}: ${recipeOf(form).header}`),
             ),
-        )}
-      </dl>
+          ],
+          row.certification !== null && [
+            t.certification.title,
+            certificationSummary(t.certification, certificationIn(row.certification)),
+          ],
+          row.expiresAt !== null && [
+            t.endpoint.subscription,
+            t.endpoint.subscriptionUntil(f.moment(row.expiresAt)),
+          ],
+          [
+            t.endpoint.limits,
+            t.endpoint.limitsText(f.count(limits.max_concurrency), f.count(limits.rate_per_second)),
+          ],
+        ]}
+      />
     </Section>
   );
 };
@@ -254,19 +256,6 @@ function rotationForm({ t }: Look, faults: FieldFaults) {
   const labels = { overlap_hours: t.secret.overlap };
   return portalForm({ overlap_hours: 24 }, labels, fault ? { overlap_hours: fault } : {});
 }
-
-const Deletion: FC<{ path: string }> = ({ path }) => {
-  const { endpoint: t } = useLook().t;
-  return (
-    <Section id="deletion" title={t.delete}>
-      <Fold title={t.delete}>
-        <PostForm action={`${path}/delete`} submit={t.deleteConfirm} button="danger">
-          <p>{t.deleteText}</p>
-        </PostForm>
-      </Fold>
-    </Section>
-  );
-};
 
 const includes = ["dead", "missing", "delivered"] as const;
 
@@ -279,8 +268,8 @@ type ResendProps = Readonly<{
 
 /** The form that sends many deliveries of an endpoint again, and the progress of the latest of these replays. */
 const ResendMany: FC<ResendProps> = ({ path, replays, faults: { since } }) => {
-  const { now } = usePage();
-  const { resend } = useLook().t;
+  const { now, t } = usePortal();
+  const { resend } = t;
   const labels = { include: resend.which, since: resend.since };
   const form = portalForm({ since: isoTime(now - DAY_MS).slice(0, 16) }, labels, since ? { since } : {});
   return (
@@ -289,17 +278,12 @@ const ResendMany: FC<ResendProps> = ({ path, replays, faults: { since } }) => {
       {replays.some(isUnderWay) ? (
         <p class="small soft">{resend.underWay}</p>
       ) : (
-        <PostForm action={`${path}/replay`} submit={resend.begin} button="">
+        <FieldForm form={form} hasNotice={false} action={`${path}/replay`} submit={resend.begin} button="">
           <div class="fields">
-            <Input
-              kind="choice"
-              form={form}
-              name="include"
-              options={includes.map((name) => [name, resend[name]])}
-            />
-            <Input form={form} name="since" kind="time" required />
+            <Input name="include" options={includes.map((name) => [name, resend[name]])} />
+            <Input name="since" kind="time" required />
           </div>
-        </PostForm>
+        </FieldForm>
       )}
       {replays.map((replay) => (
         <ReplayProgress path={path} replay={replay} />

@@ -1,5 +1,4 @@
 /** The first page: the tenant's endpoints, and what to do while there are none. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationStatus } from "../../../core/destination-status.ts";
 import { allowsAnother } from "../../../core/portal-access.ts";
@@ -9,13 +8,11 @@ import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { usePage } from "../../ui/page.tsx";
-import { ButtonLink, LineTable, Pager, RowName, sparing, Top } from "../../ui/parts.tsx";
+import { ButtonLink, LineTable, OutcomeNotice, Pager, RowName, sparing, Top } from "../../ui/parts.tsx";
 import { pageAfter } from "../../ui/services.ts";
 import { showPortalPage, showRefused } from "../layout.tsx";
-import { useLook } from "../look.ts";
-import { PortalOutcomeNotice } from "../parts.tsx";
-import { callerInPortal, type PortalEnv } from "../session.ts";
+import { usePortal } from "../look.ts";
+import { callerInPortal, type Portal } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 
 /** Each costs a call of a gate. */
@@ -23,7 +20,7 @@ const PAGE_SIZE = 20;
 
 type Figures = Awaited<ReturnType<typeof queryGates>>[number];
 
-export function registerEndpointPages(app: Hono<PortalEnv>): void {
+export function registerEndpointPages(app: Portal): void {
   app.get("/portal", async (c) => {
     const services = c.get("services");
     const { tenant, access } = c.get("visitor");
@@ -40,9 +37,9 @@ export function registerEndpointPages(app: Hono<PortalEnv>): void {
     const isFull = pager.isFirst && pager.next === undefined && !allowsAnother(access, rows.length);
     return showPortalPage(
       c,
-      { title: c.get("look").t.list.title, place: "endpoints", live: true },
+      { title: c.get("look").t.endpoints, place: "endpoints", live: true },
       <>
-        <PortalOutcomeNotice name={c.req.query("done")} />
+        <OutcomeNotice name={c.req.query("done")} />
         {rows.length === 0 && pager.isFirst ? (
           <NoEndpoints most={isFull ? access.max_endpoints : null} />
         ) : (
@@ -50,7 +47,9 @@ export function registerEndpointPages(app: Hono<PortalEnv>): void {
             <ListHead most={isFull ? access.max_endpoints : null} />
             <EndpointTable rows={rows} figures={figures} />
             <Pager path="/portal" {...pager} />
-            <AgentLink />
+            <p class="pager">
+              <a href="/portal/agent">{c.get("look").t.agent.title}</a>
+            </p>
           </section>
         )}
       </>,
@@ -64,12 +63,12 @@ type LimitProps = Readonly<{
 }>;
 
 const ListHead: FC<LimitProps> = ({ most }) => {
-  const { t, f } = useLook();
-  const mayCreate = usePage().may("create_endpoint");
+  const { t, f, may } = usePortal();
+  const mayCreate = may("create_endpoint");
   return (
     <>
       <div class="head">
-        <h1>{t.list.title}</h1>
+        <h1>{t.endpoints}</h1>
         {mayCreate && most === null && <ButtonLink href="/portal/endpoints/new">{t.list.add}</ButtonLink>}
       </div>
       <p class="lede">{t.list.lede}</p>
@@ -79,21 +78,14 @@ const ListHead: FC<LimitProps> = ({ most }) => {
   );
 };
 
-const AgentLink: FC = () => (
-  <p class="pager">
-    <a href="/portal/agent">{useLook().t.agent.title}</a>
-  </p>
-);
-
 /** @param props `figures` in the order of the rows */
 const EndpointTable: FC<{ rows: readonly Destination[]; figures: readonly Figures[] }> = ({
   rows,
   figures,
 }) => {
-  const { now } = usePage();
-  const look = useLook();
-  const { f } = look;
-  const { list: t, all } = look.t;
+  const page = usePortal();
+  const { now, f } = page;
+  const { list: t, endpoint, log } = page.t;
   const shown = rows.map((row, i) => ({ row, figures: figures[i] }));
   const urlOf = ({ row }: Shown) => (row.description === null ? "" : shortUrl(row.url));
   return (
@@ -112,9 +104,9 @@ const EndpointTable: FC<{ rows: readonly Destination[]; figures: readonly Figure
         [
           t.status,
           "state-cell",
-          ({ row, figures }) => sparing(portalStatusText(look, statusOfRow(row, figures, now), now)),
+          ({ row, figures }) => sparing(portalStatusText(page, statusOfRow(row, figures, now), now)),
         ],
-        [t.events, "wide", ({ row }) => row.eventTypes?.join(", ") ?? all, true],
+        [endpoint.events, "wide", ({ row }) => row.eventTypes?.join(", ") ?? log.states.all, true],
         [
           t.traffic,
           "num traffic wide",
@@ -139,8 +131,8 @@ export function statusOfRow(row: Destination, figures: Figures | undefined, now:
 }
 
 const NoEndpoints: FC<LimitProps> = ({ most }) => {
-  const { t, f } = useLook();
-  const mayCreate = usePage().may("create_endpoint");
+  const { t, f, may } = usePortal();
+  const mayCreate = may("create_endpoint");
   if (!mayCreate || most !== null)
     return (
       <Top

@@ -2,20 +2,18 @@
  * Opening a visit by a portal link, and ending it. A link opens one visit. Following it only shows a button, so that a
  * mail scanner or a chat's link preview does not use it up; in a frame the script presses it.
  */
-import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
 import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
 import { chooseAppearance, findInvitation, openVisit } from "../../../features/portal-links/visits.ts";
 import { clientOf } from "../../../http/rate-limit.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../../rate-limits.ts";
 import { Hidden, Submit } from "../../ui/parts.tsx";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
-import { type Look, useLook } from "../look.ts";
+import type { Look } from "../look.ts";
 import {
   closeVisit,
   isInFrame,
+  type Portal,
   type PortalContext,
-  type PortalEnv,
   setLook,
   setVisitCookie,
 } from "../session.ts";
@@ -24,14 +22,41 @@ import { languageNamed, texts } from "../texts/languages.ts";
 const PATH = "/portal/enter";
 
 /** Registered before a visit is required. */
-export function registerEnter(app: Hono<PortalEnv>): void {
+export function registerEnter(app: Portal): void {
   app.get(PATH, async (c) => {
     const token = c.req.query("token") ?? "";
     const link = await chosenLink(c, token, c.req.query());
     if (link === "limited") return refuseLimited(c);
     if (link === undefined) return refuseInvalid(c);
-    const { t } = c.get("look");
-    return showPortalPage(c, { title: t.enter.title }, <EnterPage token={token} />);
+    const { t, language, theme } = c.get("look");
+    const to = (name: string) => `${PATH}?${new URLSearchParams({ token, language: name, theme })}`;
+    return showPortalPage(
+      c,
+      { title: t.enter.title },
+      <>
+        <BrandName />
+        <div>
+          <h1>{t.enter.title}</h1>
+          <p class="lede">{t.enter.lede}</p>
+        </div>
+        <form class="stack" method="post" action={PATH} data-enter="">
+          <Hidden of={{ token, language, theme, framed: "" }} />
+          <Submit>{t.enter.open}</Submit>
+        </form>
+        <nav class="languages" aria-label={t.language}>
+          {Object.entries(texts).map(([name, { languageName }]) => (
+            <a
+              href={to(name)}
+              lang={name}
+              hreflang={name}
+              {...(name === language && { "aria-current": "true" })}
+            >
+              {languageName}
+            </a>
+          ))}
+        </nav>
+      </>,
+    );
   });
 
   app.post(PATH, async (c) => {
@@ -49,7 +74,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
 }
 
 /** Registered where a visit is required. */
-export function registerVisit(app: Hono<PortalEnv>): void {
+export function registerVisit(app: Portal): void {
   app.post("/portal/leave", async (c) => {
     const { returnUrl } = c.get("look");
     await closeVisit(c);
@@ -124,36 +149,6 @@ function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 |
     status,
   );
 }
-
-const EnterPage: FC<{ token: string }> = ({ token }) => {
-  const { t, language, theme } = useLook();
-  const to = (name: string) => `${PATH}?${new URLSearchParams({ token, language: name, theme })}`;
-  return (
-    <>
-      <BrandName />
-      <div>
-        <h1>{t.enter.title}</h1>
-        <p class="lede">{t.enter.lede}</p>
-      </div>
-      <form class="stack" method="post" action={PATH} data-enter="">
-        <Hidden of={{ token, language, theme, framed: "" }} />
-        <Submit>{t.enter.open}</Submit>
-      </form>
-      <nav class="languages" aria-label={t.language}>
-        {Object.entries(texts).map(([name, { languageName }]) => (
-          <a
-            href={to(name)}
-            lang={name}
-            hreflang={name}
-            {...(name === language && { "aria-current": "true" })}
-          >
-            {languageName}
-          </a>
-        ))}
-      </nav>
-    </>
-  );
-};
 
 function showLeft(c: PortalContext, returnUrl: string) {
   const { t, brand } = c.get("look");

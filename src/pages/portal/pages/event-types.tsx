@@ -2,7 +2,6 @@
  * The catalogue of event types: what events are called, and what their data looks like; the versions of a type, and which one each
  * of the visitor's endpoints gets: who may change endpoints chooses another.
  */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination, updateDestination } from "../../../features/destinations/service.ts";
@@ -16,22 +15,26 @@ import {
 import type { Destination } from "../../../store/destination.ts";
 import type { EventType } from "../../../store/event-types.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { FoldedSchema, TypeExample } from "../../ui/event-type-parts.tsx";
+import { FoldedSchema, TypeExample } from "../../ui/event-parts.tsx";
 import { numberIn, textIn } from "../../ui/format.ts";
-import { usePage } from "../../ui/page.tsx";
-import { Card, Hidden, LineTable, Options, Pager, Section, Top } from "../../ui/parts.tsx";
+import { Card, Hidden, LineTable, Options, OutcomeNotice, Pager, Section, Top } from "../../ui/parts.tsx";
 import { attempt, pageAfter, saveDestination } from "../../ui/services.ts";
-import { showPortalNotFound, showPortalPage, showPortalRefusal, showRefused } from "../layout.tsx";
-import { useLook } from "../look.ts";
-import { PortalOutcomeNotice, portalOutcomeAt } from "../parts.tsx";
-import { callerInPortal, type PortalEnv } from "../session.ts";
+import {
+  portalOutcomeAt,
+  showPortalNotFound,
+  showPortalPage,
+  showPortalRefusal,
+  showRefused,
+} from "../layout.tsx";
+import { usePortal } from "../look.ts";
+import { callerInPortal, type Portal } from "../session.ts";
 import { may } from "../surface.ts";
 
 const PATH = "/portal/event-types";
 /** A type has up to 32 KB of schema and example. */
 const PAGE_SIZE = 20;
 
-export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
+export function registerPortalEventTypes(app: Portal): void {
   app.get(PATH, async (c) => {
     const { t } = c.get("look");
     const refuse = () => showPortalRefusal(c, t.refusals.read, "/portal", 403);
@@ -48,14 +51,14 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
     const isEmpty = rows.length === 0 && pager.isFirst;
     return showPortalPage(
       c,
-      { title: t.types.title, place: "event-types" },
+      { title: t.eventTypes, place: "event-types" },
       <>
         <Top
-          title={isEmpty ? t.types.empty : t.types.title}
+          title={isEmpty ? t.types.empty : t.eventTypes}
           lede={isEmpty ? t.types.emptyText : t.types.lede}
         />
         {!isEmpty && (
-          <section aria-label={t.types.title}>
+          <section aria-label={t.eventTypes}>
             {rows.length === 0 && <p class="empty">{t.types.none}</p>}
             {rows.map((type, i) => (
               <TypeCard type={type} deprecated={deprecated.value.get(type.name) ?? []} place={i} />
@@ -66,50 +69,7 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
       </>,
     );
   });
-}
 
-type CardProps = Readonly<{
-  type: EventType;
-  deprecated: readonly DeprecatedVersion[];
-  /** Makes ids, which a name might not be fit for. */
-  place: number;
-}>;
-
-const TypeCard: FC<CardProps> = ({ type, deprecated, place }) => {
-  const { t } = useLook();
-  const { name, description, schema, example } = type;
-  return (
-    <Card id={`type-${place}`} title={name}>
-      {description !== null && <p class="break">{description}</p>}
-      {type.version > 1 && (
-        <p class="small soft">
-          {t.types.version(type.version)} · <a href={portalTypePath(name)}>{t.types.versions}</a>
-        </p>
-      )}
-      {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
-        <Deprecation version={version} since={deprecatedAt} until={sunsetAt} />
-      ))}
-      <TypeExample name={name} example={example} id={place} />
-      <FoldedSchema name={name} schema={schema} id={place} of={name} />
-    </Card>
-  );
-};
-
-type DeprecationProps = Readonly<{ version: number; since: number; until: number | null }>;
-
-const Deprecation: FC<DeprecationProps> = ({ version, since, until }) => {
-  const { t, f } = useLook();
-  const end = until === null ? undefined : f.exact(until);
-  return <p class="small">{t.types.deprecated(version, f.exact(since), end)}</p>;
-};
-function portalTypePath(name: string): string {
-  return `${PATH}/${encodeURIComponent(name)}`;
-}
-
-const TYPE = `${PATH}/:name`;
-const ENDPOINTS_SHOWN = 50;
-
-export function registerPortalEventType(app: Hono<PortalEnv>): void {
   app.get(TYPE, async (c) => {
     const { t } = c.get("look");
     const name = c.req.param("name");
@@ -123,8 +83,8 @@ export function registerPortalEventType(app: Hono<PortalEnv>): void {
       c,
       { title: name, place: "event-types" },
       <>
-        <Top crumb={[PATH, t.types.title]} title={name} lede={t.types.versionsLede} />
-        <PortalOutcomeNotice name={c.req.query("done")} />
+        <Top crumb={[PATH, t.eventTypes]} title={name} lede={t.types.versionsLede} />
+        <OutcomeNotice name={c.req.query("done")} />
         <section aria-label={t.types.versions}>
           {versions.map((one) => (
             <VersionCard name={name} one={one} />
@@ -155,8 +115,49 @@ export function registerPortalEventType(app: Hono<PortalEnv>): void {
   });
 }
 
+type CardProps = Readonly<{
+  type: EventType;
+  deprecated: readonly DeprecatedVersion[];
+  /** Makes ids, which a name might not be fit for. */
+  place: number;
+}>;
+
+const TypeCard: FC<CardProps> = ({ type, deprecated, place }) => {
+  const { t } = usePortal();
+  const { name, description, schema, example } = type;
+  return (
+    <Card id={`type-${place}`} title={name}>
+      {description !== null && <p class="break">{description}</p>}
+      {type.version > 1 && (
+        <p class="small soft">
+          {t.types.version(type.version)} · <a href={portalTypePath(name)}>{t.types.versions}</a>
+        </p>
+      )}
+      {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
+        <Deprecation version={version} since={deprecatedAt} until={sunsetAt} />
+      ))}
+      <TypeExample name={name} example={example} id={place} />
+      <FoldedSchema name={name} schema={schema} id={place} of={name} />
+    </Card>
+  );
+};
+
+type DeprecationProps = Readonly<{ version: number; since: number; until: number | null }>;
+
+const Deprecation: FC<DeprecationProps> = ({ version, since, until }) => {
+  const { t, f } = usePortal();
+  const end = until === null ? undefined : f.exact(until);
+  return <p class="small">{t.types.deprecated(version, f.exact(since), end)}</p>;
+};
+function portalTypePath(name: string): string {
+  return `${PATH}/${encodeURIComponent(name)}`;
+}
+
+const TYPE = `${PATH}/:name`;
+const ENDPOINTS_SHOWN = 50;
+
 const VersionCard: FC<{ name: string; one: EventVersionView }> = ({ name, one }) => {
-  const { t } = useLook();
+  const { t } = usePortal();
   const { version, schema, deprecated_at: since, sunset_at: until } = one;
   const title = t.types.version(version);
   return (
@@ -185,8 +186,8 @@ type EndpointsProps = Readonly<{
 }>;
 
 const Endpoints: FC<EndpointsProps> = ({ name, newest, endpoints }) => {
-  const { t } = useLook();
-  const mayChange = usePage().mayCall(updateDestination) && newest > 1;
+  const { t, mayCall } = usePortal();
+  const mayChange = mayCall(updateDestination) && newest > 1;
   const all = Array.from({ length: newest }, (_, i) => newest - i);
   const versionForm = (one: EndpointsProps["endpoints"][number]) => (
     <form class="actions" method="post" action={portalTypePath(name)}>
@@ -198,7 +199,7 @@ const Endpoints: FC<EndpointsProps> = ({ name, newest, endpoints }) => {
         />
       </select>
       <button type="submit" aria-label={t.types.saveOf(nameOf(one))}>
-        {t.form.save}
+        {t.save}
       </button>
     </form>
   );

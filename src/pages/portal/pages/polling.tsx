@@ -1,24 +1,22 @@
 /** How programs of the visitor's fetch from a polled endpoint, and their keys: made, shown once and revoked here. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { type KeyView, newPollKey } from "../../../features/keys/schema.ts";
 import { createPollKey, getPollKeys, removePollKey } from "../../../features/keys/service.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { Input, PostForm } from "../../ui/fields.tsx";
+import { FieldForm, Input } from "../../ui/fields.tsx";
 import { textIn } from "../../ui/format.ts";
-import { Ago, Copyable, Fold, LineTable, RowName, Section, Top } from "../../ui/parts.tsx";
+import { Ago, Copyable, Fold, LineTable, OutcomeNotice, RowName, Section, Top } from "../../ui/parts.tsx";
 import { attemptWith } from "../../ui/services.ts";
 import { actInPortal, showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
-import { useLook } from "../look.ts";
-import { PortalOutcomeNotice } from "../parts.tsx";
+import { usePortal } from "../look.ts";
 import { portalForm } from "../problems.ts";
-import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
+import { callerInPortal, type Portal, type PortalContext } from "../session.ts";
 import { may } from "../surface.ts";
 
 const POLL = "/portal/endpoints/:id/poll";
 
-export function registerPortalPolling(app: Hono<PortalEnv>): void {
+export function registerPortalPolling(app: Portal): void {
   app.get(POLL, may("manage_poll_keys"), (c) => showPolling(c, c.req.param("id")));
 
   app.post(POLL, may("manage_poll_keys"), async (c) => {
@@ -61,19 +59,21 @@ async function showPolling(c: PortalContext, id: string, { made, name, fault }: 
         title={made === undefined ? t.polling.title : t.polling.createdTitle}
         lede={made === undefined ? t.polling.lede : t.polling.createdLede}
       />
-      <PortalOutcomeNotice name={c.req.query("done")} />
+      <OutcomeNotice name={c.req.query("done")} />
       {made !== undefined && <Copyable id="key" label={t.polling.key} text={made} />}
       <Section id="keys" title={t.polling.keys} of="stack">
         <Keys path={`/portal/endpoints/${id}/poll`} keys={keys.value} />
         {made === undefined && (
-          <PostForm
+          <FieldForm
             class="stack narrow"
+            form={form}
+            hasNotice={false}
             action={`/portal/endpoints/${id}/poll`}
             submit={t.polling.create}
             hint={t.polling.once}
           >
-            <Input form={form} name="name" maxlength={100} hint={t.polling.nameHint} />
-          </PostForm>
+            <Input name="name" maxlength={100} hint={t.polling.nameHint} />
+          </FieldForm>
         )}
       </Section>
       <Commands id={id} origin={new URL(c.req.url).origin} />
@@ -84,7 +84,7 @@ async function showPolling(c: PortalContext, id: string, { made, name, fault }: 
 
 /** Revoking takes two clicks: the first one only opens the form. */
 const Keys: FC<{ path: string; keys: readonly KeyView[] }> = ({ path, keys }) => {
-  const { polling: t } = useLook().t;
+  const { polling: t } = usePortal().t;
   return (
     <LineTable
       rows={keys}
@@ -103,9 +103,9 @@ const Keys: FC<{ path: string; keys: readonly KeyView[] }> = ({ path, keys }) =>
                 </>
               }
             >
-              <PostForm action={`${path}/keys/${id}/revoke`} submit={t.revoke} button="danger">
+              <FieldForm action={`${path}/keys/${id}/revoke`} submit={t.revoke} button="danger">
                 <p class="hint">{t.revokeText}</p>
-              </PostForm>
+              </FieldForm>
             </Fold>
           ),
         ],
@@ -117,7 +117,7 @@ const Keys: FC<{ path: string; keys: readonly KeyView[] }> = ({ path, keys }) =>
 
 /** None of them has the key in its arguments, which other users of a machine can read. */
 const Commands: FC<{ id: string; origin: string }> = ({ id, origin }) => {
-  const { polling: t } = useLook().t;
+  const { polling: t } = usePortal().t;
   const at = `${origin}/v1/destinations/${id}/poll`;
   const authorization = '-H "Authorization: Bearer $BREAKWATER_KEY"';
   const setKey = `export BREAKWATER_URL=${origin}\nread -rs BREAKWATER_KEY && export BREAKWATER_KEY`;

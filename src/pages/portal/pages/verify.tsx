@@ -1,5 +1,4 @@
 /** How to verify the signatures of an endpoint, in the language of whoever writes its server. */
-import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
@@ -9,13 +8,13 @@ import { nameOf } from "../../ui/destination-table.tsx";
 import { Copyable, Fold, Tabs, Top } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { libraryFor } from "../libraries.ts";
-import { useLook } from "../look.ts";
-import { callerInPortal, type PortalEnv } from "../session.ts";
+import { usePortal } from "../look.ts";
+import { callerInPortal, type Portal } from "../session.ts";
 import { type SnippetLanguage, snippetLanguages, snippetOf } from "../snippets.ts";
 
 const languages = Object.keys(snippetLanguages) as SnippetLanguage[];
 
-export function registerVerify(app: Hono<PortalEnv>): void {
+export function registerVerify(app: Portal): void {
   app.get("/portal/endpoints/:id/verify", async (c) => {
     const { t } = c.get("look");
     const found = await getDestination(callerInPortal(c), c.req.param("id"));
@@ -57,7 +56,7 @@ export function registerVerify(app: Hono<PortalEnv>): void {
 type FormProps = Readonly<{ row: Destination; recipe: Recipe; language: SnippetLanguage; place: number }>;
 
 const Form: FC<FormProps> = ({ row, recipe, language, place }) => {
-  const { verify: t } = useLook().t;
+  const { verify: t, language: tabsLabel } = usePortal().t;
   const label = t.code(snippetLanguages[language]);
   // The libraries know Standard Webhooks alone.
   const library = recipe.takesKeyPairs ? libraryFor(language) : undefined;
@@ -73,7 +72,7 @@ const Form: FC<FormProps> = ({ row, recipe, language, place }) => {
       </h2>
       <p>{recipe.takesKeyPairs ? t.standard : t.other(recipe.header)}</p>
       {!recipe.takesKeyPairs && <Copyable id={`text-${place}`} label={t.otherText} text={recipe.content} />}
-      <Tabs label={t.language} of={tabs} />
+      <Tabs label={tabsLabel} of={tabs} />
       <p>{t.secretIn}</p>
       {library === undefined ? (
         own

@@ -1,9 +1,8 @@
 /** Every text of the portal, in German. */
+import { withNoun } from "../../ui/kit-texts.ts";
 import type { Texts } from "./en.ts";
 
-/** A formatted number with what it counts. */
-const counted = (count: string, one: string, many: string) => `${count} ${count === "1" ? one : many}`;
-const requests = (count: string) => counted(count, "Anfrage", "Anfragen");
+const requests = (count: string) => withNoun(count, "Anfrage", "Anfragen");
 
 export const de: Texts = {
   languageName: "Deutsch",
@@ -54,7 +53,6 @@ export const de: Texts = {
     transformed: "die Umformung des Endpunkts lässt sie aus",
   },
   pauses: {
-    manual: "Er wurde von Hand angehalten.",
     gone: "Wir haben ihn angehalten, weil Ihr Server mit 410 Gone geantwortet hat.",
     rejecting:
       "Wir haben ihn angehalten, weil Ihr Server mehr als hundert Zustellungen nacheinander abgelehnt hat.",
@@ -94,7 +92,7 @@ export const de: Texts = {
     headers:
       "Einer der Header kann nicht gesetzt werden. Verwenden Sie einen eigenen Namen wie X-Api-Key und einen Wert aus höchstens 1.024 einfachen Zeichen.",
     headerLines: "Schreiben Sie je Zeile einen Header, und jeden nur einmal: Name, Doppelpunkt, Wert.",
-    body: "Wählen Sie eines von beiden.",
+    body: "Wählen Sie einen Eintrag der Liste.",
     event_versions: "Wählen Sie Versionen, die es von diesen Ereignistypen gibt.",
     transform: "Diese Vorlage ist nicht gültig.",
     signature_forms:
@@ -131,14 +129,15 @@ export const de: Texts = {
   late: "Verbindung verloren; neuer Versuch",
   copy: "Kopieren",
   copied: "Kopiert",
-  moreLines: (count) => counted(count, "weitere Zeile", "weitere Zeilen"),
+  moreLines: (count) => withNoun(count, "weitere Zeile", "weitere Zeilen"),
   notCopied: "Kopieren fehlgeschlagen: Text markieren",
   cancel: "Abbrechen",
   none: "keine",
-  all: "Alle",
   justNow: "gerade eben",
 
   check: "Korrigieren Sie diese Felder:",
+  chooseOne: "Wählen Sie einen Eintrag der Liste.",
+  save: "Speichern",
   pager: { label: "Der Rest der Liste", first: "Erste Seite", next: "Nächste Seite" },
 
   enter: {
@@ -167,19 +166,16 @@ export const de: Texts = {
       "Gleichzeitig wurde etwas anderes geändert. Sehen Sie sich den aktuellen Stand an, und versuchen Sie es dann erneut.",
     unavailable: "Das geht im Moment nicht. Versuchen Sie es in wenigen Sekunden erneut.",
     general: "Die Anfrage wurde abgelehnt. Prüfen Sie Ihre Eingaben.",
-    back: "Zurück",
   },
   readOnly: "Sie können hier alles ansehen, aber nichts ändern.",
 
   list: {
-    title: "Endpunkte",
     lede: "Ereignisse werden an Ihre Endpunkte gesendet, die Adressen Ihrer Server.",
     add: "Endpunkt hinzufügen",
     endpoint: "Endpunkt",
     status: "Status",
     traffic: "Letzte 24 Stunden",
-    events: "Ereignisse",
-    full: (most) => `Sie haben Ihr Limit von ${counted(most, "Endpunkt", "Endpunkten")} erreicht.`,
+    full: (most) => `Sie haben Ihr Limit von ${withNoun(most, "Endpunkt", "Endpunkten")} erreicht.`,
     emptyTitle: "Noch keine Endpunkte",
     emptyLede: "Ereignisse werden als HTTPS-Anfragen an Ihren Server gesendet. Sagen Sie uns, wohin.",
     emptySteps: [
@@ -229,31 +225,26 @@ export const de: Texts = {
   },
 
   endpoint: {
-    crumb: "Endpunkte",
     pause: "Anhalten",
     resume: "Fortsetzen",
     test: "Testereignis senden",
     edit: "Ändern",
-    verify: "Signaturen prüfen",
     allEvents: "Alle Ereignistypen",
+    actions: "Aktionen",
     settings: "Einstellungen",
     address: "Adresse",
     events: "Ereignisse",
     filter: "Filter",
-    headers: "Eigene Header",
     signature: "Signatur",
     subscription: "Abonnement",
     subscriptionUntil: (time) => `Das eines Agenten (MCP Events), bis ${time}, wenn er es nicht verlängert`,
     limits: "Limits",
     limitsText: (concurrency, rate) => `${requests(concurrency)} gleichzeitig, ${rate} pro Sekunde`,
-    waiting: "Wartend",
-    dead: "Aufgegeben",
     attempts24h: "Anfragen der letzten 24 Stunden",
     succeeded: "erfolgreich",
     failedLegend: "fehlgeschlagen",
     chart: (all, failed) => `${requests(all)} in den letzten 24 Stunden, davon ${failed} fehlgeschlagen.`,
     hoursAgo: "vor 24 h",
-    now: "jetzt",
     delete: "Endpunkt löschen",
     deleteText:
       "An diese Adresse wird nichts mehr gesendet, und wartende Zustellungen werden storniert. Das lässt sich nicht rückgängig machen. Um sie zu behalten, halten Sie den Endpunkt stattdessen an.",
@@ -301,19 +292,16 @@ export const de: Texts = {
     },
     minutes: "Wie lange Zustellungen fehlschlagen, bis das gemeldet wird (Minuten)",
     language: "Sprache der Nachrichten",
-    save: "Speichern",
     saved: "Gespeichert. Es gilt ab jetzt.",
     test: "Testnachricht senden",
     tested: "Die Testnachricht wurde angenommen.",
     remove: "Benachrichtigungen beenden",
     fault: "Die letzte Nachricht wurde nicht angenommen",
     faults: {
-      kind: "Wählen Sie einen Eintrag der Liste.",
       target:
         "Geben Sie eine öffentliche URL an, die mit https:// beginnt, oder für E-Mail eine Adresse wie ops@example.com.",
       on: "Wählen Sie mindestens einen Fall.",
       open_after_minutes: "Geben Sie eine ganze Zahl von 1 bis 1.440 an.",
-      language: "Wählen Sie einen Eintrag der Liste.",
     },
   },
 
@@ -346,7 +334,6 @@ export const de: Texts = {
       query: "Einer je Zeile, etwa type: {{ type }}. Sie folgen auf die Parameter der URL.",
       code: "Ein JavaScript-Modul: export default (event) => ({ body: event.data }). Es gibt body, content_type, headers, method und path zurück, alle freiwillig, oder null, damit nichts gesendet wird.",
     },
-    save: "Speichern",
     saved:
       "Gespeichert. Es gilt für Ereignisse, die ab jetzt angenommen werden, und für solche, die deswegen warten.",
     outdated:
@@ -360,7 +347,6 @@ export const de: Texts = {
     noExample: "Keines",
     preview: "Vorschau",
     noEvents: "Kein neueres Ereignis, das gesendet würde. Wählen Sie das Beispiel eines Ereignistyps.",
-    exampleOf: (type) => `Beispiel von ${type}`,
     results: { sent: "Wird gesendet", cancelled: "Wird nicht gesendet", failed: "Schlägt fehl" },
     before: "Ohne Umformung",
     after: "Mit Umformung",
@@ -383,7 +369,7 @@ export const de: Texts = {
     current: "In Gebrauch:",
     unreadable: "Das Gespeicherte ist nicht lesbar, deshalb wird nichts gesendet. Speichern Sie es erneut.",
     edit: "Umformung bearbeiten",
-    faults: "Ihre letzten Fehler",
+    faults: "Sie ist zuletzt fehlgeschlagen",
     faultsHint:
       "Diese Zustellungen warten und werden mit der nächsten Fassung gesendet, die für sie funktioniert.",
     authors: { portal: "in diesem Portal", sender: "vom Absender" },
@@ -412,7 +398,6 @@ export const de: Texts = {
   },
 
   form: {
-    newTitle: "Endpunkt hinzufügen",
     editTitle: "Endpunkt ändern",
     labels: {
       url: "Adresse (URL)",
@@ -435,11 +420,8 @@ export const de: Texts = {
     headersKept: (names) =>
       `Derzeit gesetzt: ${names}. Lassen Sie das Feld leer, um sie zu behalten. Ihre Eingabe ersetzt alle.`,
     headersRemove: "Alle eigenen Header entfernen",
-    limits: "Limits",
     limitsHint: "Lassen Sie ein Feld leer, um den Standardwert zu verwenden.",
     atMost: (most) => `Sie dürfen höchstens ${most} einstellen.`,
-    add: "Endpunkt hinzufügen",
-    save: "Speichern",
   },
 
   preview: {
@@ -447,7 +429,7 @@ export const de: Texts = {
     nothingSaved: "Dabei wird nichts gespeichert.",
     none: "Es gibt noch keine Ereignisse, an denen man es ausprobieren kann.",
     takes: (taken, all) =>
-      `${taken} von ${counted(all, "Ereignis", "Ereignissen")} würde der Endpunkt erhalten.`,
+      `${taken} von ${withNoun(all, "Ereignis", "Ereignissen")} würde der Endpunkt erhalten.`,
     taken: "passt",
     takenBut: (why) => `würde passen: ${why}`,
     notTaken: (why) => `passt nicht: ${why}`,
@@ -490,14 +472,9 @@ export const de: Texts = {
     faults: {
       content:
         "Verwenden Sie höchstens 200 einfache Zeichen, mit {body} einmal und keinen anderen Klammern als denen von {id}, {timestamp} und {type}.",
-      signature_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Signature.",
-      timestamp_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Timestamp.",
-      id_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Event-Id.",
-      type_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Event-Type.",
+      header: (example) =>
+        `Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa ${example}.`,
       prefix: "Verwenden Sie höchstens 100 einfache Zeichen, etwa sha256=.",
-      encoding: "Wählen Sie hex oder base64.",
-      algorithm: "Wählen Sie sha256, sha512 oder sha1.",
-      key: "Wählen Sie den Text oder die Bytes des Geheimnisses.",
     },
   },
 
@@ -528,6 +505,14 @@ export const de: Texts = {
       delivered: "Zugestellt",
       dead: "Aufgegeben",
       cancelled: "Storniert",
+    },
+    marks: {
+      accepted: "angenommen",
+      succeeded: "erfolgreicher Versuch",
+      failed: "fehlgeschlagener Versuch",
+      next: "nächster Versuch",
+      now: "jetzt",
+      given_up: "wird hier aufgegeben",
     },
     event: "Ereignis",
     state: "Zustand",
@@ -560,25 +545,14 @@ export const de: Texts = {
     inFlight: "Gesendet; noch keine Antwort",
     delivered: "Beim ersten Versuch zugestellt",
     deliveredAt: (number) => `Bei Versuch ${number} zugestellt`,
-    http: (status) => `HTTP ${status}`,
     acceptedAt: (time) => `Angenommen ${time}`,
     giveUpAt: (time) => `wird spätestens ${time} aufgegeben`,
-    resend: "Erneut senden",
     notAgain: "Sie kann nicht erneut gesendet werden: Der Inhalt des Ereignisses wurde gelöscht.",
-    attempts: "Versuche",
     noAttempts: "Es wurde noch keine Anfrage gestellt.",
     attempt: (number) => `Versuch ${number}`,
     responseNone: "Antworten auf erfolgreiche Anfragen werden nicht gespeichert.",
     beginning: "Der Anfang der Antwort Ihres Servers.",
-    chart: (count) => `${counted(count, "Versuch", "Versuche")} im Zeitverlauf`,
-    marks: {
-      accepted: "angenommen",
-      succeeded: "erfolgreicher Versuch",
-      failed: "fehlgeschlagener Versuch",
-      next: "nächster Versuch",
-      now: "jetzt",
-      given_up: "wird hier aufgegeben",
-    },
+    chart: (count) => `${withNoun(count, "Versuch", "Versuche")} im Zeitverlauf`,
     whole: "Vollständige Anfrage und Antwort anzeigen",
   },
 
@@ -648,8 +622,6 @@ export const de: Texts = {
     noExample: "Dieser Ereignistyp hat kein Beispiel. Wählen Sie einen anderen.",
     again: "Noch ein Testereignis senden",
     back: "Zurück zum Endpunkt",
-    request: "Anfrage",
-    response: "Antwort",
     redirect: "Weiterleitung (nicht verfolgt)",
     tooSoon: (time) => `Gerade wurde ein Testereignis gesendet. Versuchen Sie es in ${time} erneut.`,
   },
@@ -710,7 +682,6 @@ export const de: Texts = {
   },
 
   types: {
-    title: "Ereignistypen",
     lede: "Die Namen der Ereignistypen und der Aufbau ihrer Daten.",
     empty: "Es gibt noch keine Liste der Ereignistypen.",
     emptyText: "Ereignisse werden trotzdem gesendet. Ein Endpunkt für alle Ereignisse erhält jedes Ereignis.",
@@ -765,7 +736,6 @@ export const de: Texts = {
     title: "Agenten verbinden",
     lede: "Ein Agent wie Claude kann herausfinden, warum ein Ereignis nicht angekommen ist, und tun, was Sie hier tun können. Er braucht ein Token und spricht MCP (Model Context Protocol).",
     make: "Token erstellen",
-    address: "Adresse",
     token: "Das Token",
     until: (moment: string) =>
       `Wer dieses Token hat, kann tun, was Sie hier tun können. Es endet, wenn Sie das Portal schließen, spätestens am ${moment} UTC.`,
@@ -796,7 +766,7 @@ export const de: Texts = {
     },
     about: {
       pending: "Noch ist nichts geändert. Wenn Sie es genehmigen, geschieht es sofort.",
-      approved: "Genehmigt. Ob es ausgeführt wurde, ist nicht bekannt: Sehen Sie beim Endpunkt nach.",
+      approved: "Genehmigt. Es ist nicht bekannt, ob es ausgeführt wurde: Sehen Sie beim Endpunkt nach.",
       refused: "Abgelehnt. Nichts wurde geändert.",
       expired: "Niemand hat rechtzeitig entschieden. Nichts wurde geändert.",
       done: "Genehmigt und erledigt.",
@@ -805,7 +775,6 @@ export const de: Texts = {
     approve: "Genehmigen",
     refuse: "Ablehnen",
     asked: "Gewünscht",
-    state: "Zustand",
     until: "Läuft ab",
     answer: "Antwort",
   },
@@ -821,7 +790,6 @@ export const de: Texts = {
       `Dieser Endpunkt verwendet eine andere Signaturform. Die Signatur steht im Header ${header} und wird über den Text unten berechnet.`,
     otherText: "Der Text, der signiert wird",
     keys: "Öffentliche Schlüssel",
-    language: "Sprache",
     code: (language) => `Code für ${language}`,
     rules: [
       "Lehnen Sie Anfragen ab, deren webhook-timestamp mehr als fünf Minuten von Ihrer Uhr abweicht.",

@@ -73,12 +73,11 @@ export const en = {
     transformed: "the endpoint's transformation left it out",
   } satisfies Readonly<Record<Reason, string>>,
   pauses: {
-    manual: "It was paused by hand.",
     gone: "We paused it because your server answered 410 Gone.",
     rejecting: "We paused it because your server rejected more than a hundred deliveries in a row.",
     failing: "We paused it because nothing could be delivered for five days.",
     transform_failing: "We paused it because its transformation failed for more than forty deliveries.",
-  } satisfies Readonly<Record<(typeof pauseReasons)[number], string>>,
+  } satisfies Readonly<Record<Exclude<(typeof pauseReasons)[number], "manual">, string>>,
   replayReason: {
     manual: "stopped by hand",
     doubtful: "slower, because attempts fail",
@@ -111,7 +110,7 @@ export const en = {
     headers:
       "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
     headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
-    body: "Choose one of the two.",
+    body: kitTexts.chooseOne,
     transform: "This template is not valid.",
     event_versions: "Choose versions that these event types have.",
     signature_forms:
@@ -151,7 +150,6 @@ export const en = {
   notCopied: "Copy failed: select the text",
   cancel: "Cancel",
   none: "none",
-  all: "All",
   justNow: "just now",
 
   enter: {
@@ -179,18 +177,15 @@ export const en = {
     conflict: "Something else was changed at the same time. Look at the current state, and try again.",
     unavailable: "This cannot be done at the moment. Try again in a few seconds.",
     general: "The request was refused. Check what you entered.",
-    back: "Back",
   },
   readOnly: "You can see everything here, but cannot change anything.",
 
   list: {
-    title: "Endpoints",
     lede: "Events are sent to your endpoints, the addresses of your servers.",
     add: "Add endpoint",
     endpoint: "Endpoint",
     status: "Status",
     traffic: "Last 24 hours",
-    events: "Events",
     full: (most: string) => `You have reached your limit of ${withNoun(most, "endpoint")}.`,
     emptyTitle: "No endpoints yet",
     emptyLede: "Events are sent to your server as HTTPS requests. Tell us where.",
@@ -236,33 +231,28 @@ export const en = {
   },
 
   endpoint: {
-    crumb: "Endpoints",
     pause: "Pause",
     resume: "Resume",
     test: "Send a test event",
     edit: "Change",
-    verify: "Verify signatures",
     allEvents: "All event types",
+    actions: "Actions",
     settings: "Settings",
     address: "Address",
     events: "Events",
     filter: "Filter",
-    headers: "Your own headers",
     signature: "Signature",
     subscription: "Subscription",
     subscriptionUntil: (time: string) => `An agent's (MCP Events), until ${time} unless the agent renews it`,
     limits: "Limits",
     limitsText: (concurrency: string, rate: string) =>
       `${requests(concurrency)} at the same time, ${rate} per second`,
-    waiting: "Waiting",
-    dead: "Given up",
     attempts24h: "Requests in the last 24 hours",
     succeeded: "succeeded",
     failedLegend: "failed",
     chart: (all: string, failed: string) =>
       `${requests(all)} in the last 24 hours, ${failed} of them failed.`,
     hoursAgo: "24 h ago",
-    now: "now",
     delete: "Delete endpoint",
     deleteText:
       "Nothing more is sent to this address, and waiting deliveries are cancelled. This cannot be undone. To keep them, pause the endpoint instead.",
@@ -279,21 +269,11 @@ export const en = {
   secret: {
     ...kitTexts.secret,
     text: "Requests are signed with this secret, so that your server can detect forged ones.",
-    createdTitle: "Endpoint added",
-    createdLede: "Your server verifies signatures with this secret. Copy it now: it is not shown again.",
-    rotatedTitle: "Secret rotated",
-    rotatedLede:
-      "Requests are signed with this secret from now on, and with replaced ones until they expire. Copy it now: it is not shown again.",
-    label: "The signing secret",
-    publicKey: "The public key",
-    keyLede: "Your server verifies signatures with this public key.",
-    next: "Go to the endpoint",
     tooMany: (time: string) =>
       `The maximum number of secrets is in use. Rotate again in ${time}, or rotate now with 0 hours, which ends the older secrets.`,
   },
 
   form: {
-    newTitle: "Add endpoint",
     editTitle: "Change endpoint",
     labels: {
       url: "Address (URL)",
@@ -316,11 +296,8 @@ export const en = {
     headersKept: (names: string) =>
       `Currently set: ${names}. Leave this empty to keep them. What you enter replaces all of them.`,
     headersRemove: "Remove all your own headers",
-    limits: "Limits",
     limitsHint: "Leave a field empty to use its default.",
     atMost: (most: string) => `You may set at most ${most}.`,
-    add: "Add endpoint",
-    save: "Save",
   },
 
   preview: {
@@ -343,14 +320,8 @@ export const en = {
     faults: {
       content:
         "Use at most 200 plain characters, with {body} once and no other braces than those of {id}, {timestamp} and {type}.",
-      signature_header: "Use the name of a header that nothing else sets, such as X-Signature.",
-      timestamp_header: "Use the name of a header that nothing else sets, such as X-Timestamp.",
-      id_header: "Use the name of a header that nothing else sets, such as X-Event-Id.",
-      type_header: "Use the name of a header that nothing else sets, such as X-Event-Type.",
+      header: (example: string) => `Use the name of a header that nothing else sets, such as ${example}.`,
       prefix: "Use at most 100 plain characters, such as sha256=.",
-      encoding: "Choose hex or base64.",
-      algorithm: "Choose sha256, sha512 or sha1.",
-      key: "Choose the text or the bytes of the secret.",
     },
   },
 
@@ -390,25 +361,14 @@ export const en = {
     inFlight: "Sent; no answer yet",
     delivered: "Delivered at the first attempt",
     deliveredAt: (number: string) => `Delivered at attempt ${number}`,
-    http: (status: string) => `HTTP ${status}`,
     acceptedAt: (time: string) => `Accepted ${time}`,
     giveUpAt: (time: string) => `given up by ${time}`,
-    resend: "Send again",
     notAgain: "It cannot be sent again: the contents of the event have been erased.",
-    attempts: "Attempts",
     noAttempts: "No request was made yet.",
     attempt: (number: string) => `Attempt ${number}`,
     responseNone: "Answers to successful requests are not stored.",
     beginning: "The beginning of your server's answer.",
     chart: (count: string) => `${withNoun(count, "attempt")} over time`,
-    marks: {
-      accepted: "accepted",
-      succeeded: "successful attempt",
-      failed: "failed attempt",
-      next: "next attempt",
-      now: "now",
-      given_up: "given up here",
-    },
     whole: "Show the whole request and answer",
   },
 
@@ -434,17 +394,16 @@ export const en = {
 
   types: {
     ...kitTexts.types,
-    title: "Event types",
     lede: "The names of event types, and what their data looks like.",
     empty: "There is no list of event types yet.",
-    emptyText: "Events are sent nevertheless. An endpoint for all events gets every event.",
+    emptyText: "Events are sent anyway. An endpoint for all events gets every event.",
     none: "No further event types.",
     version: (n: number) => `Version ${n}`,
     deprecated: (n: number, since: string, until: string | undefined) =>
       `Version ${n} is deprecated since ${since}${until === undefined ? "" : ` and ends on ${until}`}.`,
     versions: "Versions",
     versionsLede:
-      "An endpoint gets the version that was the newest when you added it, until you choose another one. A change is for events that are accepted from then on.",
+      "An endpoint gets the version that was the newest when you added it, until you choose another one. A change applies to events that are accepted after it.",
     endpoints: "Your endpoints",
     noEndpoints: "None of these endpoints gets this type.",
     gets: "Gets",
@@ -478,14 +437,13 @@ export const en = {
     fetch: "Fetch the next events, and wait up to 30 seconds for one",
     commit: "Commit what you have processed, with the iterator of the answer",
     again:
-      "What is not committed within a minute comes again. So an event may come twice: handle each id once.",
+      "Events that are not committed within a minute are returned again. So an event may come twice: handle each id once.",
   },
 
   agent: {
     title: "Connect an agent",
     lede: "An agent such as Claude can find out why an event has not arrived, and do what you can do here. It needs a token, and speaks MCP (Model Context Protocol).",
     make: "Create a token",
-    address: "Address",
     token: "Token",
     until: (moment: string) =>
       `Whoever has this token can do what you can do here. It ends when you close the portal, and on ${moment} UTC at the latest.`,
@@ -520,7 +478,6 @@ export const en = {
       `This endpoint uses another signature form. The signature is in the header ${header} and is computed over the text below.`,
     otherText: "The text that is signed",
     keys: "Public keys",
-    language: "Language",
     code: (language: string) => `Code for ${language}`,
     rules: [
       "Refuse a webhook-timestamp that is more than five minutes away from your clock.",
