@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { corpusEvent } from "./corpus.ts";
 
-test("an event of the corpus is the same for the same number, and tells its number first", () => {
+test("an event of the corpus depends on its number only, with which its data begins", () => {
   for (let number = 0; number < 100; number++) {
     const event = corpusEvent(number);
     expect(corpusEvent(number)).toEqual(event);

@@ -1,14 +1,15 @@
 /**
- * Webhook bodies as senders of several trades post them, for whatever depends on their size and on how well they
- * compress. Made, not collected: nobody's data, and the same for the same number. The mean of `data` is about
- * 0.9 KB, the smallest 0.25 and the largest 1.8. Three of eight are orders, the rest in equal parts invoices, pushes to a
- * repository, shipments, sign-ups and bounced mails. Ids, names, amounts and times differ from event to event, as
- * they do in life; the keys and the words around them repeat, which is what compression lives on.
+ * Webhook bodies of several trades, for benches whose figures depend on their size and on how well they compress. They
+ * are generated, not collected: nobody's data, and the same event for the same number. `data` has about 0.9 KB on
+ * average, from 0.25 to 1.8. Three of eight events are orders, the others in equal parts invoices, pushes to a
+ * repository, shipments, sign-ups and bounced mails. Ids, names, amounts and times differ from event to event, as in
+ * real traffic; keys and the words around them repeat, which is what compression makes use of.
  */
+import { type Random, seededRandom } from "../src/core/seeded-random.ts";
 
 export type CorpusEvent = Readonly<{ type: string; data: Readonly<Record<string, unknown>> }>;
 
-/** The event of that number. `number` stays in its data, so that a receiver can tell which it is. */
+/** The event with this number. Its data begins with `number`, by which a receiver recognizes it. */
 export function corpusEvent(number: number): CorpusEvent {
   const make = makerOf(seededRandom(number + 1));
   const kind = kinds[number % kinds.length] ?? order;
@@ -183,5 +184,3 @@ const bounce: Kind = ({ text, one, time, person }) => ({
 });
 
 const kinds: readonly Kind[] = [order, invoice, order, push, shipment, order, signUp, bounce];
-
-import { type Random, seededRandom } from "../src/core/seeded-random.ts";

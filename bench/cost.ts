@@ -1,12 +1,12 @@
 /**
- * `npm run bench:cost`: what delivering costs, in the units that Cloudflare bills and in dollars at list
- * prices, counted at every binding of the Worker while real traffic runs through the local stack. Exits
- * non-zero when a budget is exceeded. `-- short` counts on less traffic,
- * `-- tenants outage` on these runs alone; `--save` keeps the figures for the pages, and all of them must be there.
+ * `npm run bench:cost`: the cost of delivering, in the units that Cloudflare bills and in dollars at list prices,
+ * counted at every binding of the Worker while real traffic runs through the local stack. Exits non-zero when a budget
+ * is exceeded. `-- short` counts on less traffic, `-- tenants outage` only these runs; `--save` saves the figures for
+ * the pages, if all runs were counted.
  *
- * Rows of D1 are its own figures, and the same in production. CPU is that of the whole simulator with its
- * database, so more than a Worker would be billed for. How many deliveries share a batch depends on the
- * traffic, and with it what a gate costs for each: the last row is the dearest there is.
+ * D1 reports its rows itself, as in production. CPU is that of the whole simulator with its database, so it is more
+ * than a Worker would be billed for. How many deliveries share a batch depends on the traffic, and with it the cost of
+ * a gate for each delivery.
  */
 import { excesses } from "./cost/budget.ts";
 import { keepLedger } from "./cost/ledger.ts";

@@ -1,7 +1,7 @@
 /**
- * The part of `npm run bench:growth` that counts what an event costs while isolates, tenants, keys, destinations,
- * databases, intake shards or idle time grow. growth.ts starts it, with the names of dimensions; with `--save` those that
- * are not run stay as they were saved before.
+ * The part of `npm run bench:growth` that counts the cost of an event while isolates, tenants, keys, destinations,
+ * databases, intake shards or idle time grow. growth.ts starts it with the names of dimensions. With `--save`,
+ * dimensions that are not run keep their saved figures.
  */
 import { growthWorld, type Size, USUAL } from "./dimensions/world.ts";
 import { DIMENSIONS, dimensionTable } from "./growth/dimensions.ts";
@@ -9,7 +9,7 @@ import { benchArgs, type DimensionResults, type DimensionStep, save, saved } fro
 
 type Dimensions = DimensionResults["dimensions"];
 
-/** Rounds of twenty events, a second apart; before they are counted, as many pass uncounted. */
+/** Rounds of twenty events, a second apart. As many uncounted rounds precede them. */
 const ROUNDS = 10;
 
 const sizesAt: Readonly<Record<string, (size: number) => Partial<Size>>> = {
@@ -37,12 +37,12 @@ async function measured(id: string): Promise<Dimensions[number]> {
   return { id, what, steps };
 }
 
-/** With those that were not run now from the last time. */
+/** Adds the saved results of the dimensions that were not run. */
 function withSaved(run: Dimensions): Dimensions {
   const before = saved("dimensions").dimensions;
   return Object.keys(DIMENSIONS).flatMap((name) => {
-    const isIt = ({ id }: Dimensions[number]) => id === name;
-    return run.find(isIt) ?? before.find(isIt) ?? [];
+    const isNamed = ({ id }: Dimensions[number]) => id === name;
+    return run.find(isNamed) ?? before.find(isNamed) ?? [];
   });
 }
 
@@ -50,7 +50,7 @@ const { words, save: isSaved } = benchArgs();
 const run: Dimensions[number][] = [];
 for (const name of words) {
   run.push(await measured(name));
-  // Each by itself, so that an interruption loses no more than one.
+  // Saves after each dimension, so that an interruption loses at most one.
   if (isSaved) save("dimensions", { dimensions: withSaved(run) }, []);
 }
 console.log(dimensionTable({ dimensions: run }));

@@ -1,14 +1,15 @@
 /**
- * `npm run bench:distance [-- seconds --save]`: how long single events take when the Worker is far from its database and its
- * objects, as in production. Each call to them waits 0, 10, 50 or 100 ms, give or take a fifth; queues and receivers are near.
- * Ten destinations whose receivers answer at once, one consumer, an open loop: the next post comes at its time.
+ * `npm run bench:distance [-- seconds --save]`: how long single events take when the Worker is far from its database
+ * and its objects, as in production. Each call to them waits 0, 10, 50 or 100 ms, give or take a fifth; queues and
+ * receivers are near. There are ten destinations, whose receivers answer at once, one consumer, and an open loop: each
+ * post is sent when it is due.
  *
- * How many calls follow each other on an event's way is the slope: what a millisecond of distance adds to an event that comes
- * alone.
+ * The slope over the distances is the number of sequential calls on an event's way: the milliseconds that each
+ * millisecond of distance adds to an event that comes alone.
  */
 import { distanceTable } from "./distance/report.ts";
 import { machine } from "./machine.ts";
-import { delaysAt, middleOf } from "./open-loop.ts";
+import { delaysAt, medianQuantiles } from "./open-loop.ts";
 import { benchArgs, type DistanceResults, type DistanceRow, save } from "./results.ts";
 import { breakwaterAt } from "./throughput/breakwater.ts";
 import type { Running } from "./throughput/contender.ts";
@@ -18,7 +19,7 @@ const args = benchArgs();
 const SECONDS = Number(args.words[0] ?? 15);
 const DISTANCES_MS = [0, 10, 50, 100];
 const DESTINATIONS = 10;
-/** Events a second. The first is alone: each has arrived before the next is posted. */
+/** Events a second. At the first rate, each event has arrived before the next is posted. */
 const RATES = [1, 5, 20, 50, 100, 200, 250];
 
 async function measure(
@@ -29,7 +30,7 @@ async function measure(
 ): Promise<DistanceRow> {
   const events = Math.max(SECONDS, Math.round(perSecond * SECONDS));
   const delays = await delaysAt(running, endpoints, perSecond, events);
-  return { distanceMs, perSecond, ...middleOf([delays]), behindMs: delays.behindMs };
+  return { distanceMs, perSecond, ...medianQuantiles([delays]), behindMs: delays.behindMs };
 }
 
 async function main(): Promise<void> {
@@ -38,7 +39,7 @@ async function main(): Promise<void> {
     const endpoints = await openEndpoints(DESTINATIONS);
     const running = await breakwaterAt(distanceMs).start(endpoints.urls);
     try {
-      // Caches and gates are warm in the steady state that is measured.
+      // Warms caches and gates: what is measured is the steady state.
       await measure(running, endpoints, distanceMs, 20);
       for (const perSecond of RATES) {
         const row = await measure(running, endpoints, distanceMs, perSecond);

@@ -1,4 +1,4 @@
-/** The pages show what the benches have found, and say nothing else of it. */
+/** Pages show the saved figures of the benches, and claim nothing that contradicts them. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { pagesWithFigures, withFigures } from "./figures/pages.ts";
 const textOf = (page: string) => readFileSync(join(projectRoot, page), "utf8");
 
 describe("the figures on the pages", () => {
-  test.each(pagesWithFigures())("$page shows those that the benches have saved", ({ page, text }) => {
+  test.each(pagesWithFigures())("are the saved ones in $page", ({ page, text }) => {
     expect(withFigures(page, text), "Run `npm run figures`").toBe(text);
   });
 
@@ -29,13 +29,13 @@ describe("the figures on the pages", () => {
     expect(Object.keys(figures).filter((name) => !named.has(name))).toEqual([]);
   });
 
-  test("agree with what the pages say of them in words", () => {
+  test("agree with the claims that pages make in words", () => {
     expect(falseClaims(textOf)).toEqual([]);
   });
 });
 
 describe("writing figures", () => {
-  test("replaces what stands between the comments, in a line and around lines of their own", () => {
+  test("replaces the text between the comments, within a line and on lines of its own", () => {
     const written = withFigures(
       "page.md",
       "costs <!-- figure:idle-dollars -->99<!-- /figure --> dollars\n<!-- figure:cost-readme -->\nold\n<!-- /figure -->\n",
@@ -48,12 +48,12 @@ describe("writing figures", () => {
 
   test.each([
     ["costs <!-- figure:no-such -->1<!-- /figure -->", "names a figure that does not exist: no-such"],
-    ["<!-- figure:idle-dollars -->1", "does not end, or begin"],
+    ["<!-- figure:idle-dollars -->1", "without its counterpart"],
     ["costs\n<!-- figure:idle-dollars -->1<!-- /figure --> dollars", "begins a line of prose"],
-    ["1<!-- /figure -->", "does not end, or begin"],
+    ["1<!-- /figure -->", "without its counterpart"],
     [
       "<!-- figure:idle-dollars --> <!-- figure:idle-dollars -->1<!-- /figure --><!-- /figure -->",
-      "does not end, or begin",
+      "without its counterpart",
     ],
   ])("refuses %j", (text, fault) => {
     expect(() => withFigures("page.md", text)).toThrow(fault);

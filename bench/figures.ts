@@ -1,6 +1,7 @@
 /**
- * `npm run figures`: writes what the benches have saved into README.md and docs/, wherever a page names a figure, and draws
- * the picture of growth. With `--check` it writes nothing, and exits 1 when a page shows something else or claims what no longer holds.
+ * `npm run figures`: writes the saved figures of the benches into README.md and docs/, wherever a page names one, and
+ * draws the picture of growth. With `--check` it writes nothing, and exits 1 when a page shows other figures or makes a
+ * claim that no longer holds.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,20 +15,20 @@ const GROWTH = ".github/pictures/growth.svg";
 
 const isCheck = process.argv.includes("--check");
 const shown = [
-  ...pagesWithFigures().map(({ page, text }) => ({ page, text, right: withFigures(page, text) })),
-  { page: GROWTH, text: textOf(GROWTH), right: growthPicture(saved("dimensions")) },
+  ...pagesWithFigures().map(({ page, text }) => ({ page, text, expected: withFigures(page, text) })),
+  { page: GROWTH, text: textOf(GROWTH), expected: growthPicture(saved("dimensions")) },
 ];
 
-const stale = shown.filter(({ text, right }) => right !== text);
-for (const { page, right } of stale) {
-  console.log(isCheck ? `${page} shows other figures than bench/results.` : `Wrote ${page}.`);
-  if (!isCheck) writeFileSync(join(projectRoot, page), right);
+const stale = shown.filter(({ text, expected }) => text !== expected);
+for (const { page, expected } of stale) {
+  console.log(isCheck ? `${page} does not show the figures of bench/results.` : `Wrote ${page}.`);
+  if (!isCheck) writeFileSync(join(projectRoot, page), expected);
 }
 
-const wrong = falseClaims(textOf);
-for (const fault of wrong) console.error(fault);
+const faults = falseClaims(textOf);
+for (const fault of faults) console.error(fault);
 if (isCheck && stale.length > 0) console.error("Run `npm run figures`.");
-process.exitCode = wrong.length > 0 || (isCheck && stale.length > 0) ? 1 : 0;
+process.exitCode = faults.length > 0 || (isCheck && stale.length > 0) ? 1 : 0;
 
 function textOf(page: string): string {
   return readFileSync(join(projectRoot, page), "utf8");

@@ -1,16 +1,16 @@
 /**
- * `npm run bench:isolation [-- rounds --save]`: what does one destination in trouble do to a hundred that are well?
+ * `npm run bench:isolation [-- rounds --save]`: how does one destination in trouble affect a hundred healthy ones?
  *
- * Breakwater beside the do-it-yourself stack of BullMQ and Redis, in turn, in a phase in which the one is
- * well and one for each trouble. Each round begins with another of them, and every ratio is taken within its
- * round, because neighbours in time share the machine's mood.
+ * Compares Breakwater with the do-it-yourself stack of BullMQ and Redis. A round has a phase in which the one
+ * destination is healthy, and a phase for each trouble; each round begins with another contender and another phase.
+ * Ratios are taken within a round, because the machine's load differs less between phases that follow each other.
  */
 
 import { phasedBreakwater } from "./isolation/breakwater.ts";
 import { phasedBullmq } from "./isolation/bullmq.ts";
 import { openCustomers } from "./isolation/customers.ts";
 import { customersFor, customerWith, type Fault, none, troubles } from "./isolation/faults.ts";
-import { figuresOf, type PhaseFigures } from "./isolation/figures.ts";
+import { type Quantiles, quantilesOf } from "./isolation/figures.ts";
 import { phase } from "./isolation/phase.ts";
 import type { PhasedContender, Setup } from "./isolation/phased-contender.ts";
 import { newPost } from "./isolation/post-events.ts";
@@ -41,23 +41,23 @@ async function main(): Promise<void> {
 }
 
 async function enterAll(setup: Setup): Promise<Entrant[]> {
-  const own = { phased: await phasedBreakwater(setup), rounds: [] };
-  const other = phasedBullmq(setup);
-  const missing = other.contender.missing();
-  if (missing) console.log(`Without ${other.contender.name}: ${missing}.`);
-  return missing ? [own] : [own, { phased: other, rounds: [] }];
+  const ours = { phased: await phasedBreakwater(setup), rounds: [] };
+  const theirs = phasedBullmq(setup);
+  const missing = theirs.contender.missing();
+  if (missing) console.log(`Without ${theirs.contender.name}: ${missing}.`);
+  return missing ? [ours] : [ours, { phased: theirs, rounds: [] }];
 }
 
-/** One round of one of them: every trouble once, and once none. */
+/** Plays one round of one contender: a phase for each trouble, and one without. */
 async function measure(setup: Setup, phased: PhasedContender, round: number): Promise<Round> {
-  const figures = new Map<Fault, PhaseFigures>();
+  const figures = new Map<Fault, Quantiles>();
   for (const trouble of inTurn([none, ...troubles], round)) {
     const measured = await measurePhase(setup, phased, trouble, round);
     figures.set(trouble, measured);
-    const { p50, p99 } = measured.whole;
+    const { p50, p99 } = measured;
     const times = `p50 ${p50.value.toFixed(0)} ms, p99 ${p99.value.toFixed(0)} ms`;
     console.log(
-      `round ${round + 1} of ${ROUNDS} · ${phased.contender.name} · one ${trouble.name} · ${times}`,
+      `round ${round + 1} of ${ROUNDS} · ${phased.contender.name} · one destination ${trouble.name} · ${times}`,
     );
   }
   return figures;
@@ -68,14 +68,15 @@ async function measurePhase(
   { ready }: PhasedContender,
   trouble: Fault,
   round: number,
-): Promise<PhaseFigures> {
+): Promise<Quantiles> {
   const customer = customerWith(trouble, round);
-  // A backlog is there before the phase: its customer must not have worked it off by then.
-  if (trouble.waiting > 0) customers.behave(customer, trouble.mood);
+  // The backlog exists before the phase, so its customer is slow from then on: otherwise it would work off the backlog
+  // too early.
+  if (trouble.waiting > 0) customers.behave(customer, trouble.behaviour);
   const { running, end } = await ready(trouble, round);
-  customers.behave(customer, trouble.mood);
+  customers.behave(customer, trouble.behaviour);
   try {
-    return figuresOf(await phase(running, customers, post, { customer, perSecond: trouble.perSecond }));
+    return quantilesOf(await phase(running, customers, post, { customer, perSecond: trouble.perSecond }));
   } finally {
     await end();
     customers.behave(customer, "well");

@@ -1,14 +1,14 @@
 /**
- * `npm run bench:latency [-- rounds --save]`: how long a post waits for its answer, and an accepted event for its arrival,
- * at a steady rate: the next post comes at its time, whether or not the one before has been answered.
+ * `npm run bench:latency [-- rounds --save]`: how long a post waits for its answer, and an accepted event for its
+ * arrival, at a steady rate: each post is sent when it is due, whether or not the one before has been answered.
  *
- * Beside BullMQ, where Redis is installed, as in the throughput bench. One after the other, each round
- * beginning with another one; the same event, the same endpoint. Locally D1 and Queues answer at once, so that what is
- * measured is what Breakwater itself lets an event wait for.
+ * Compares Breakwater with BullMQ, if Redis is installed, with the same events and the same endpoint; each round begins
+ * with the other contender. Locally D1 and Queues answer at once, so the figures show the waiting that Breakwater
+ * itself adds.
  */
 import { latencyCells, latencyTable } from "./latency/report.ts";
 import { machine } from "./machine.ts";
-import { type Delays, delaysAt, middleOf } from "./open-loop.ts";
+import { type Delays, delaysAt, medianQuantiles } from "./open-loop.ts";
 import { benchArgs, save } from "./results.ts";
 import { playRounds } from "./rounds.ts";
 import { breakwater } from "./throughput/breakwater.ts";
@@ -28,7 +28,7 @@ await playRounds(contenders, endpoints.urls, ROUNDS, async (contender, running, 
   for (const rate of RATES) {
     const delays = await delaysAt(running, endpoints, rate, rate * SECONDS);
     if (round > 0) measured.push({ contender, rate, delays });
-    const row = { perSecond: rate, name: contender.name, ...middleOf([delays]) };
+    const row = { perSecond: rate, name: contender.name, ...medianQuantiles([delays]) };
     console.log(`round ${round} of ${ROUNDS} · ${latencyCells(row).join(" · ")}`);
   }
 });
@@ -37,12 +37,12 @@ const ran = contenders.filter((one) => measured.some(({ contender }) => contende
 const rows = RATES.flatMap((perSecond) =>
   ran.map((one) => {
     const own = measured.filter(({ contender, rate }) => contender === one && rate === perSecond);
-    return { perSecond, name: one.name, ...middleOf(own.map(({ delays }) => delays)) };
+    return { perSecond, name: one.name, ...medianQuantiles(own.map(({ delays }) => delays)) };
   }),
 );
 const results = { rounds: ROUNDS, rows };
 const settings = ran.map(({ name, settings }) => `- ${name}: ${settings}`);
-const title = `${SECONDS} s at each rate, one by one, open loop, the middle one of ${ROUNDS} rounds`;
+const title = `${SECONDS} s at each rate, single events, open loop, median of ${ROUNDS} rounds`;
 console.log(`\n${[title, latencyTable(results), [machine(), "", ...settings].join("\n")].join("\n\n")}`);
 if (args.save) save("latency", results);
 process.exit(0);

@@ -1,4 +1,4 @@
-/** What a reader needs to know of the machine to judge the times measured on it. */
+/** Describes the machine, so that readers can judge the times measured on it. */
 import { cpus, release } from "node:os";
 
 export function machine(): string {

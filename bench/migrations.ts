@@ -1,7 +1,7 @@
 /**
- * `npm run bench:migrations [-- rows --after 0001]`: how long the migrations since a release take on a database that is already
- * large: destinations, bundles, packs and deliveries together have so many rows, 10 million unless said otherwise. Runs SQLite
- * itself, on disk and without a network, so it measures what a statement does to the data and not how long D1 takes.
+ * `npm run bench:migrations [-- rows --after 0001]`: how long the migrations since a release take on a large database,
+ * with this many rows (10 million by default) in destinations, bundles, packs and deliveries together. Runs SQLite
+ * itself, on disk and without a network, so it measures what a statement does to the data, not how long D1 takes.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ const count = {
   deliveries: (rows * 2) / 5,
 };
 
-/** So many rows, numbered from 0 in `n`. */
+/** A table expression `numbers`, whose column `n` counts from 0 to `until - 1`. */
 const numbers = (until: number) => `WITH RECURSIVE numbers (n) AS (
   SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ${until})`;
 

@@ -10,7 +10,7 @@ import { delaysOf, quantile } from "./throughput/round.ts";
 export type Steady = Readonly<{
   perSecond: number;
   events: number;
-  /** What is posted as the nth event, from 0 on; made beforehand. */
+  /** The nth event, counted from 0. All are made before the first post. */
   event: (number: number) => object;
 }>;
 
@@ -27,7 +27,7 @@ export async function postSteadily(to: Running, { perSecond, events, event }: St
     for (; posts.length < events && dueAt(posts.length) <= performance.now(); ) {
       const n = posts.length;
       posts.push(
-        posted(to, agent, bodies[n] ?? "").then(() => {
+        postWithRetries(to, agent, bodies[n] ?? "").then(() => {
           const now = performance.now();
           latencies.push(now - dueAt(n));
           acceptedAt.set(n, now);
@@ -40,12 +40,12 @@ export async function postSteadily(to: Running, { perSecond, events, event }: St
   return { latencies, acceptedAt };
 }
 
-/** What events have waited for, in ms. */
+/** Waiting times of events in ms: from post to answer, and from answer to arrival. */
 export type Delays = Readonly<{ accept: readonly number[]; arrival: readonly number[] }>;
 
 const PATIENCE_MS = 120_000;
 
-/** Events of the corpus, to all endpoints in turn. `behindMs` is how long after the last post the last of them arrived. */
+/** Posts events of the corpus to all endpoints in turn. `behindMs` is the time from the last post to the last arrival. */
 export async function delaysAt(
   running: Running,
   endpoints: Endpoints,
@@ -61,8 +61,8 @@ export async function delaysAt(
   return { accept: latencies, arrival: delaysOf(endpoints.arrivals, acceptedAt), behindMs };
 }
 
-/** Of each round its own quantiles, and of those the middle one: one stall of the machine spoils one round. */
-export function middleOf(rounds: readonly Delays[]) {
+/** The median over the rounds of each round's quantiles: one stall of the machine spoils only one round. */
+export function medianQuantiles(rounds: readonly Delays[]) {
   const middle = (what: keyof Delays, q: number) =>
     quantile(
       rounds.map((delays) => quantile(delays[what], q)),
@@ -79,23 +79,23 @@ export function middleOf(rounds: readonly Delays[]) {
 const TRIES = 4;
 const PAUSE_MS = 1_000;
 
-/** As a customer would: what is answered 503, or not at all, is posted again after a second. */
-async function posted(to: Running, agent: Agent, body: string): Promise<void> {
+/** Posts again after a second if the answer is 503 or missing, as a customer would. */
+async function postWithRetries(to: Running, agent: Agent, body: string): Promise<void> {
   for (let tries = 1; ; tries++) {
-    const fault = await faultOf(to, agent, body);
+    const fault = await postOnce(to, agent, body);
     if (fault === undefined) return;
-    if (!fault.isPassing || tries === TRIES) throw new Error(fault.text);
+    if (!fault.isTransient || tries === TRIES) throw new Error(fault.text);
     console.log(`Posted again: ${fault.text}`);
     await sleep(PAUSE_MS);
   }
 }
 
-type Fault = Readonly<{ isPassing: boolean; text: string }>;
+type Fault = Readonly<{ isTransient: boolean; text: string }>;
 
-function faultOf({ url, headers }: Running, agent: Agent, body: string): Promise<Fault | undefined> {
+function postOnce({ url, headers }: Running, agent: Agent, body: string): Promise<Fault | undefined> {
   const options = { method: "POST", agent, headers: { ...headers, "content-type": "application/json" } };
   return new Promise((resolve) => {
-    const broken = (error: Error) => resolve({ isPassing: true, text: error.message });
+    const broken = (error: Error) => resolve({ isTransient: true, text: error.message });
     const sent = request(`${url}/v1/events`, options, async (response) => {
       let answer = "";
       response.once("error", broken);
@@ -106,7 +106,7 @@ function faultOf({ url, headers }: Running, agent: Agent, body: string): Promise
       }
       const { statusCode: status } = response;
       const text = `a post was answered ${status}: ${answer.slice(0, 200)}`;
-      resolve(status === 202 ? undefined : { isPassing: status === 503, text });
+      resolve(status === 202 ? undefined : { isTransient: status === 503, text });
     });
     sent.once("error", broken).end(body);
   });

@@ -1,9 +1,9 @@
 /**
- * `npm run bench:order`: what order costs, in virtual time, fifty milliseconds from D1, gates, queues and the receiver. The
- * production code runs over a platform in virtual time (bench/storm/breakwater/), so every figure is the same on any machine.
+ * `npm run bench:order`: the cost of ordering, in virtual time, 50 ms from D1, gates, queues and the receiver.
+ * Production code runs over a simulated platform (bench/storm/breakwater/), so every figure is the same on any machine.
  *
- * A destination of twenty connections gets events without order, and with one key, ten and a thousand: all of them at once,
- * for the throughput, and ten a second, for the time from accept to arrival.
+ * One destination with 20 connections gets events without ordering keys, and with one, ten and a thousand keys: all at
+ * once, for the throughput, and ten a second, for the time from accept to arrival.
  */
 import { accept } from "../test/support/accept.ts";
 import { TENANT, virtualWorld } from "../test/support/virtual-world.ts";
@@ -48,7 +48,7 @@ function newWorld({ keys }: Kind) {
   return { world, post, arrivals };
 }
 
-/** Deliveries a second, from the first that arrives to the last. */
+/** Deliveries a second, from the first arrival to the last. */
 async function throughputOf(kind: Kind): Promise<number> {
   const { world, post, arrivals } = newWorld(kind);
   for (let posted = 0; posted < AT_ONCE; posted += BATCH) void post(BATCH);
@@ -58,7 +58,7 @@ async function throughputOf(kind: Kind): Promise<number> {
   return (1_000 * (AT_ONCE - 1)) / (Math.max(...times) - Math.min(...times));
 }
 
-/** From the 202 to the request, the median of single events that come ten a second, in ms. */
+/** The median time from the 202 to the request, in ms, of single events posted ten times a second. */
 async function p50Of(kind: Kind): Promise<number> {
   const { world, post, arrivals } = newWorld(kind);
   const acceptedAt: number[] = [];
@@ -78,6 +78,4 @@ for (const kind of kinds) {
   without ||= throughput;
   rows.push([kind.name, fixed(throughput), fixed(throughput / without, 2), fixed(await p50Of(kind))]);
 }
-console.log(
-  table(["", "deliveries a second", "of those without order", "p50 from accept to arrival, ms"], rows),
-);
+console.log(table(["", "deliveries a second", "ratio to no order", "p50 from accept to arrival, ms"], rows));

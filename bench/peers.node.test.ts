@@ -1,4 +1,4 @@
-/** The comparison with other senders' servers, on small ones that speak their API. */
+/** Compares Breakwater's peers on small fake servers that speak their APIs. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -12,7 +12,7 @@ const BATCHES: Shape = { name: "In batches", events: 200, perPost: 100, connecti
 const TOKEN = "a-token";
 
 type Answer = readonly [status: number, body?: object];
-/** Delivers what is posted to whoever wants it. */
+/** A fake server, which delivers posted events to its endpoints. */
 type Fake = Readonly<{ server: Server; made: ReadonlySet<string>; stop: () => void }>;
 
 async function fake(
@@ -43,7 +43,7 @@ async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>
 }
 
 function send(url: string | undefined, data: unknown, header: string): void {
-  if (url === undefined) throw new Error("Nobody wants it");
+  if (url === undefined) throw new Error("No endpoint takes it");
   void fetch(url, { method: "POST", headers: { [header]: "v1,bm8=" }, body: JSON.stringify(data) });
 }
 
@@ -111,15 +111,15 @@ describe("the comparison with other senders' servers", () => {
     for (const { stop } of fakes.splice(0)) stop();
   });
 
-  test("posts to each as its API wants it, counts what arrives, and removes what it has made", async () => {
+  test("posts to each server in the form of its API, counts arrivals, and removes the objects that it created", async () => {
     const [theirs, other] = [await started(fakeSvix()), await started(fakeOutpost())];
     const made: number[] = [];
     const entrants = [
       { contender: svix(theirs.server), shapes: [SINGLE] },
       { contender: outpost(other.server), shapes: [SINGLE] },
     ];
-    const tell = () => made.push(theirs.made.size + other.made.size);
-    const [table, ...more] = await compare(entrants, endpoints, 1, tell);
+    const log = () => made.push(theirs.made.size + other.made.size);
+    const [table, ...more] = await compare(entrants, endpoints, 1, log);
     expect(more).toEqual([]);
     expect(table).toMatchObject({ name: "One by one", events: 60, rounds: 1 });
     expect(table?.contenders.map(({ name }) => name)).toEqual(["Svix server", "Outpost"]);
@@ -127,14 +127,14 @@ describe("the comparison with other senders' servers", () => {
       expect(deliveredPerSecond).toBeGreaterThan(0);
       expect(acceptedPerSecond).toBeGreaterThan(0);
     }
-    // Nobody said which processes do the work.
+    // The processes that do the work are not known.
     for (const one of table?.contenders ?? []) expect(one).not.toHaveProperty("cpuSecondsPer1000");
     // Two contenders, and a round that warms up.
     expect(made).toEqual([2, 2, 2, 2]);
     expect(theirs.made.size + other.made.size).toBe(0);
   });
 
-  test("does not count deliveries that are not signed", async () => {
+  test("fails when a server that should sign sends unsigned deliveries", async () => {
     const theirs = await started(fakeSvix("x-nothing"));
     const comparison = compare(
       [{ contender: svix(theirs.server), shapes: [SINGLE] }],
@@ -146,7 +146,7 @@ describe("the comparison with other senders' servers", () => {
     expect(theirs.made.size).toBe(0);
   });
 
-  test("counts what a contender sends that never signs, and leaves out one that is not installed", async () => {
+  test("measures a contender that never signs, and leaves out one that is not installed", async () => {
     const theirs = await started(fakeSvix("x-nothing"));
     const unsigned = { ...svix(theirs.server), isUnsigned: true };
     const missing = { ...unsigned, name: "Absent", missing: () => "it is not installed" };
@@ -157,7 +157,7 @@ describe("the comparison with other senders' servers", () => {
     expect(said[0]).toBe("Without Absent: it is not installed.");
   });
 
-  test("posts no batches to a server that takes none", async () => {
+  test("fails when batches are to be posted to a server that takes none", async () => {
     const theirs = await started(fakeSvix());
     const comparison = compare(
       [{ contender: svix(theirs.server), shapes: [BATCHES] }],
@@ -169,7 +169,7 @@ describe("the comparison with other senders' servers", () => {
     expect(theirs.made.size).toBe(0);
   });
 
-  test("says what a server answers that refuses to be set up", async () => {
+  test("reports the answer of a server that refuses the setup", async () => {
     const theirs = await started(fakeSvix());
     const contender = svix({ ...theirs.server, token: "another" });
     const comparison = compare([{ contender, shapes: [SINGLE] }], endpoints, 1, () => {});

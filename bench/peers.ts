@@ -1,8 +1,8 @@
 /**
- * `npm run bench:peers`: Breakwater beside other senders' own servers, with the same client, events and receivers. The
- * servers run already; Breakwater is started on the local runtime, and a deployment can be compared too.
+ * `npm run bench:peers`: compares Breakwater with the servers of other senders, with the same client, events and
+ * receivers. The servers run already; Breakwater is started on the local runtime, and a deployment can be compared too.
  */
-import { type Flags, readFlags, runScript, UsageError } from "../tools/flags.ts";
+import { type Flags, runScript, UsageError } from "../tools/flags.ts";
 import { compare, type Entrant } from "./peers/compare.ts";
 import { deployedBreakwater, outpost, type Server, svix } from "./peers/servers.ts";
 import { save } from "./results.ts";
@@ -12,40 +12,32 @@ import type { Shape } from "./throughput/load.ts";
 import { pidsOf } from "./throughput/processes.ts";
 import { report } from "./throughput/report.ts";
 
-const HELP = `npm run bench:peers -- [flags]    Breakwater beside other senders' servers, under the same load.
+const HELP = `npm run bench:peers -- [flags]    Compares Breakwater with other senders' servers under the same load.
 
   --svix URL, --svix-token TOKEN           a Svix server, and a token of an organization
   --outpost URL, --outpost-key KEY         an Outpost that delivers any topic, and its API key
   --breakwater URL, --key KEY              a deployment of Breakwater, beside the local one
-  --no-local                               without Breakwater on the local runtime
-  --svix-processes NAME,…                  ids or names of the processes that count for it, its databases too;
-  --outpost-processes NAME,…               without them, CPU and memory are not shown
-  --svix-note TEXT, --outpost-note TEXT, --note TEXT     version and settings, for the reader
-  --receiver URL, --receiver-port PORT     an address of this machine for senders elsewhere, and where it leads
-  --events N (5000)  --endpoints N (20)  --connections N (32)  --rounds N (6)
-  --save                                   keep the figures for the documentation
-  -h, --help                               this
+  --no-local                               leave out Breakwater on the local runtime
+  --svix-processes NAME,…                  ids or names of the server's processes and its databases', to measure
+  --outpost-processes NAME,…               their CPU and memory
+  --svix-note TEXT, --outpost-note TEXT, --note TEXT     version and settings, shown beside the figures
+  --receiver URL, --receiver-port PORT     this machine's address for remote senders, and the port it leads to
+  --events N, --endpoints N                5000 events, to 20 endpoints
+  --connections N, --rounds N              over 32 connections, in 6 rounds
+  --save                                   save the figures for the documentation
+  -h, --help                               show this help
 
-What is made at a server is removed in the end. Addresses that are not on this machine may be refused by a server's
-protection against private networks: Svix needs SVIX_WHITELIST_SUBNETS='["127.0.0.1/32"]' for the receiver here.`;
+Objects that are created at a server are removed in the end. A server's protection against private networks may refuse
+addresses on this machine: Svix needs SVIX_WHITELIST_SUBNETS='["127.0.0.1/32"]' for the receivers here.`;
 
-const text = { type: "string" } as const;
-const yes = { type: "boolean" } as const;
-const FLAGS = {
-  ...{ svix: text, "svix-token": text, "svix-processes": text, "svix-note": text },
-  ...{ outpost: text, "outpost-key": text, "outpost-processes": text, "outpost-note": text },
-  ...{ breakwater: text, key: text, note: text, local: yes, receiver: text, "receiver-port": text },
-  ...{ events: text, endpoints: text, connections: text, rounds: text, save: yes },
-};
-
-type Values = Readonly<Record<string, string | boolean | undefined>>;
+type Values = Flags["values"];
 type Plan = Readonly<{ entrants: Entrant[]; endpoints: number; rounds: number; outside?: Outside }>;
 
 function planOf(values: Values): Plan {
   const events = count(values, "events", 5_000);
   const connections = count(values, "connections", 32);
   const single: Shape = { name: "One by one", events, perPost: 1, connections };
-  // Whole batches, and no more connections than there are.
+  // Whole batches only, and at most one connection for each.
   const batched = Math.max(1, Math.floor(events / 100));
   const most = Math.min(connections, batched);
   const batches: Shape = { name: "In batches", events: batched * 100, perPost: 100, connections: most };
@@ -96,32 +88,26 @@ function pidsFound(program: string): number[] {
   return pids;
 }
 
-function count(values: Values, name: string, otherwise: number): number {
+function count(values: Values, name: string, fallback: number): number {
   const given = values[name];
-  if (given === undefined) return otherwise;
+  if (given === undefined) return fallback;
   if (typeof given !== "string" || !/^[1-9]\d{0,6}$/.test(given))
     throw new UsageError(`--${name} needs a number from 1 on`);
   return Number(given);
 }
 
-let plan: Plan | undefined;
-const read = () => {
-  const flags = readFlags(process.argv.slice(2), FLAGS);
-  if (!flags.values.help) plan = planOf(flags.values);
-  return flags;
-};
-const script = async ({ values }: Flags) => {
-  if (plan === undefined) return 0;
-  const endpoints = await openEndpoints(plan.endpoints, plan.outside);
-  const tables = await compare(plan.entrants, endpoints, plan.rounds, (line) => console.log(line));
+async function script({ values }: Flags): Promise<number> {
+  const { entrants, endpoints, rounds, outside } = planOf(values);
+  const tables = await compare(entrants, await openEndpoints(endpoints, outside), rounds, console.log);
   console.log(`\n${report(tables)}`);
   const shown = ["svix", "outpost", "breakwater"].filter((name) => values[name] !== undefined);
   if (values.save)
     save(
       "peers",
-      { endpoints: plan.endpoints, tables },
+      { endpoints, tables },
       shown.flatMap((name) => [`--${name}`, "…"]),
     );
   return 0;
-};
-process.exit(await runScript(HELP, script, read));
+}
+
+process.exit(await runScript(HELP, script));

@@ -1,15 +1,15 @@
 /**
- * `npm run bench:profile [-- rounds --save]`: where CPU time goes for each event, when it is only accepted, when it is
- * delivered too, and when a bare Worker delivers it. Short rounds of the three in turn: what else the machine does meets
- * all of them, and the ratio is the median of those of the rounds.
+ * `npm run bench:profile [-- rounds --save]`: what CPU time is spent on for each event, when it is only accepted, when
+ * it is delivered too, and when a bare Worker delivers it. The three take turns in short rounds, so that other load on
+ * the machine affects all of them; the ratio is the median of the rounds' ratios.
  *
- * `perf` watches the process of the local runtime, in which the Worker, the gates, and the simulated D1 and
- * queues take turns on one thread. Debuggers' profiles would not do: they know the Worker's isolate alone,
- * and count as its time what it spends waiting for the others.
+ * `perf` samples the process of the local runtime, in which the Worker, the gates, and the simulated D1 and queues take
+ * turns on one thread. A debugger's profile would be misleading: it sees the Worker's isolate only, and counts the time
+ * spent waiting for the others as that isolate's.
  */
 import { machine } from "./machine.ts";
 import { type Stack, sharesOf } from "./profile/costs.ts";
-import { missingPerf, recorded } from "./profile/perf.ts";
+import { missingPerf, sampledStacks } from "./profile/perf.ts";
 import { profileTable } from "./profile/report.ts";
 import { benchArgs, type ProfileResults, save } from "./results.ts";
 import { inTurn } from "./rounds.ts";
@@ -24,7 +24,7 @@ const ENDPOINTS = 10;
 const PATIENCE_MS = 120_000;
 const args = benchArgs();
 const ROUNDS = Number(args.words[0] ?? 7);
-/** Rounds before it is watched, so that what is hot has been compiled. */
+/** Rounds before the first measured one, so that hot code has been compiled. */
 const WARM_UP = 2;
 
 const shapes: readonly Shape[] = [
@@ -36,7 +36,7 @@ const DELIVERED = "delivered";
 const BARE = "by a bare Worker";
 
 type Entrant = Readonly<{ what: string; running: Running; runtime: number; isDelivering: boolean }>;
-/** What a round of one of them took: µs for each event, and stacks at work. */
+/** One entrant's round: µs of CPU for each event, and the sampled call stacks. */
 type Round = Readonly<{ what: string; shape: Shape; micros: number; stacks: readonly Stack[] }>;
 
 const missing = missingPerf();
@@ -44,7 +44,7 @@ if (missing) {
   console.error(missing);
   process.exit(1);
 }
-// Has V8 name its compiled functions for perf.
+// Makes V8 write down the names of compiled functions, for perf.
 process.env.MINIFLARE_WORKERD_V8_FLAGS = "--perf-basic-prof";
 const endpoints = await openEndpoints(ENDPOINTS);
 const entrants = [
@@ -73,7 +73,7 @@ if (args.save) save("profile", results);
 await Promise.all(entrants.map(({ running }) => running.stop()));
 process.exit(0);
 
-/** @param isDelivering has destinations, so that what is posted arrives */
+/** @param isDelivering whether it has destinations, so that posted events arrive */
 async function started(what: string, contender: Contender, isDelivering: boolean): Promise<Entrant> {
   const running = await contender.start(isDelivering ? endpoints.urls : []);
   return { what, running, runtime: childOf(running.pids[0] ?? 0, "workerd"), isDelivering };
@@ -82,7 +82,7 @@ async function started(what: string, contender: Contender, isDelivering: boolean
 async function watched(entrant: Entrant, shape: Shape): Promise<Round> {
   const { what, runtime } = entrant;
   const before = cpuSeconds([runtime]);
-  const stacks = await recorded(runtime, () => play(entrant, shape));
+  const stacks = await sampledStacks(runtime, () => play(entrant, shape));
   const micros = ((cpuSeconds([runtime]) - before) * 1_000_000) / shape.events;
   return { what, shape, micros, stacks };
 }
@@ -108,7 +108,7 @@ function columnsOf(shape: Shape): ProfileResults["columns"] {
   });
 }
 
-/** Of the rounds' ratios of a delivery's CPU to the bare Worker's. */
+/** Median and range of the rounds' ratios: CPU of a delivery ÷ the bare Worker's. */
 function ratioOf(shape: Shape): ProfileResults["ratios"][number] {
   const microsOf = (what: string) =>
     rounds.filter((round) => round.shape === shape && round.what === what).map(({ micros }) => micros);

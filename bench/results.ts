@@ -1,5 +1,5 @@
 /**
- * What the benches have found, in bench/results/: one file for each bench, from which `npm run figures` writes the
+ * Saved results of the benches: one file for each bench in bench/results/, from which `npm run figures` writes the
  * tables of docs/benchmarks.md and of the README. A bench writes its file when it is called with `--save`.
  */
 import { execFileSync } from "node:child_process";
@@ -8,17 +8,17 @@ import { machineParts } from "./machine.ts";
 
 const PLACE = `${import.meta.dirname}/results`;
 
-/** Where figures come from. */
+/** When, where and how figures were measured. */
 export type Source = Readonly<{
   /** As `2026-11-22`. */
   date: string;
-  /** What was checked out; with a `+` where what is measured had been changed since. */
+  /** The commit that was checked out, with a `+` if measured files had uncommitted changes. */
   commit: string;
   command: string;
   machine: string;
 }>;
 
-/** What each bench saves. Numbers are not rounded: pages round them. */
+/** The results of each bench. Numbers are saved unrounded; pages round them. */
 export type Results = Readonly<{
   cost: CostResults;
   sparse: Pick<CostResults, "entries">;
@@ -37,7 +37,7 @@ export type Results = Readonly<{
 export type Bench = keyof Results;
 export type Saved<B extends Bench> = Readonly<{ source: Source }> & Results[B];
 
-/** For each delivery, but `delivered`. Dollars are for a million. */
+/** The figures of one run: `used` is per delivery, dollars are per million deliveries. */
 export type CostEntry = Readonly<{
   id: string;
   name: string;
@@ -49,7 +49,7 @@ export type CostEntry = Readonly<{
 }>;
 export type CostResults = Readonly<{
   entries: readonly CostEntry[];
-  /** A minute in which nothing happens, and a month of such minutes in dollars. */
+  /** Rows of a minute without traffic, and dollars for a month of such minutes. */
   idle: Readonly<{ rowsWritten: number; rowsRead: number; dollarsAMonth: number }>;
 }>;
 
@@ -77,7 +77,7 @@ export type GrowthResults = Readonly<{
   }>[];
 }>;
 
-/** By what grows; for each event but where the name says otherwise. */
+/** One table for each thing that grows. Figures are per event, unless the name says otherwise. */
 export type DimensionResults = Readonly<{
   dimensions: readonly Readonly<{ id: string; what: string; steps: readonly DimensionStep[] }>[];
 }>;
@@ -88,9 +88,9 @@ export type DimensionStep = Readonly<{
   rowsWritten: number;
   queries: number;
   gateCalls: number;
-  /** What an isolate, or an intake object, remembers at the end, in KB: the memory that is free without them. */
+  /** KB of memory that one isolate or intake object holds at the end, measured by releasing them all. */
   isolateKb: number;
-  /** Of a run of the cron after that. */
+  /** Queries of one cron run afterwards. */
   cronQueries: number;
   cronRowsRead: number;
 }>;
@@ -99,7 +99,7 @@ export type DimensionStep = Readonly<{
 export type LoadFigures = Readonly<{
   name: string;
   settings: string;
-  /** Delivered a second by the first contender ÷ by this one, round by round. */
+  /** Deliveries a second of the first contender ÷ of this one: the median of the rounds' ratios. */
   ratio: number;
   acceptedPerSecond: number;
   deliveredPerSecond: number;
@@ -107,7 +107,7 @@ export type LoadFigures = Readonly<{
   ingestP99Ms: number;
   deliveredP50Ms: number;
   deliveredP99Ms: number;
-  /** Absent where it is not known which processes do the work. */
+  /** Absent if the processes that do the work are not known. */
   cpuSecondsPer1000?: number;
   megabytes?: number;
 }>;
@@ -132,7 +132,7 @@ export type LatencyRow = Readonly<{
 }>;
 export type LatencyResults = Readonly<{ rounds: number; rows: readonly LatencyRow[] }>;
 
-/** Microseconds of CPU for each event, by what they are spent on. */
+/** Microseconds of CPU for each event, by kind of work. */
 export type ProfileResults = Readonly<{
   columns: readonly Readonly<{
     shape: string;
@@ -140,18 +140,18 @@ export type ProfileResults = Readonly<{
     micros: number;
     parts: Readonly<Record<string, number>>;
   }>[];
-  /** A delivery's CPU ÷ the bare Worker's, of the rounds. */
+  /** The CPU of a delivery ÷ the bare Worker's: median and range over the rounds. */
   ratios: readonly Readonly<{ shape: string; median: number; least: number; most: number }>[];
 }>;
 
-/** `more`: it had not ended when it was looked at, so that it is so much at least. */
+/** A measured value, or with `more` a lower bound: the measurement ended first. */
 export type AtLeast = Readonly<{ value: number; more: boolean }>;
 export type IsolationResults = Readonly<{
   rounds: number;
   rows: readonly Readonly<{
     trouble: string;
     name: string;
-    /** Of the healthy ones, without the trouble and with it, and their ratio. */
+    /** The figures of the healthy destinations, without the trouble and with it, and their ratio. */
     p50: Readonly<{ without: AtLeast; with: AtLeast; ratio: AtLeast }>;
     p99: Readonly<{ without: AtLeast; with: AtLeast; ratio: AtLeast }>;
   }>[];
@@ -162,14 +162,14 @@ export type StormRow = Readonly<{
   peak: number;
   secondOutages: number;
   wasted: number;
-  /** Absent where it never drained. */
+  /** Absent if the backlog never drained. */
   drain?: number;
   lost: number;
-  /** From the recovery to the next request; absent where there was none. */
+  /** Seconds from the recovery to the next request; absent if there was none. */
   noticedS?: number;
 }>;
 
-/** A host that many tenants share, which is down for an hour. */
+/** The figures of a host that many tenants share and that is down for an hour. */
 export type SharedReceiver = Readonly<{
   /** Requests in the fullest second after the recovery ÷ capacity. */
   peak: number;
@@ -177,11 +177,11 @@ export type SharedReceiver = Readonly<{
   wasted: number;
   /** From the recovery until nothing is older than three seconds ÷ the time at the best possible rate. */
   drain: number;
-  /** Jain's index of what each tenant has got half-way through the drain. */
+  /** Jain's index of the deliveries that each tenant has got half-way through the drain. */
   fairness: number;
-  /** From acceptance to delivery at other hosts, of what is accepted from the outage to the end of the drain. */
+  /** From acceptance to delivery at other hosts, for events accepted from the outage to the end of the drain. */
   others: Quantiles;
-  /** Of the same events, where the host is never down. */
+  /** The same events in a run in which the host is never down. */
   undisturbed: Quantiles;
   lost: number;
 }>;
@@ -191,13 +191,13 @@ type Quantiles = Readonly<{ p50Ms: number; p99Ms: number }>;
 export type StormResults = Readonly<{
   seed: number;
   goals: readonly Readonly<{ id: string; value: number; met: boolean }>[];
-  /** Every sender in the outage of an hour. */
+  /** Every sender in the one-hour outage. */
   hour: readonly StormRow[];
-  /** Breakwater in every scenario, which are the names here. */
+  /** Breakwater in every scenario; the name is the scenario's. */
   ours: readonly StormRow[];
 }>;
 
-/** The p50 and p99 of other hosts during the storm ÷ without one: the larger ratio. */
+/** How much slower other hosts are during the storm: the larger of the ratios of their p50 and p99. */
 export function othersRatio({ others, undisturbed }: SharedReceiver): number {
   return Math.max(others.p50Ms / undisturbed.p50Ms, others.p99Ms / undisturbed.p99Ms);
 }
@@ -221,13 +221,13 @@ export type KillResults = Readonly<{
   unexplained: number;
 }>;
 
-/** The words of the command line behind the script's name, and whether the figures are to be saved. */
+/** The words of the command line that are not flags, and whether `--save` is given. */
 export function benchArgs(): Readonly<{ words: readonly string[]; save: boolean }> {
   const given = process.argv.slice(2);
   return { words: given.filter((word) => !word.startsWith("-")), save: given.includes("--save") };
 }
 
-/** @param given the words of the command line to show, where they hold a secret */
+/** @param given the words of the command line to record, if the actual ones hold secrets */
 export function save<B extends Bench>(
   bench: B,
   results: Results[B],
@@ -247,7 +247,7 @@ export function saved<B extends Bench>(bench: B): Saved<B> {
   return JSON.parse(readFileSync(fileOf(bench), "utf8")) as Saved<B>;
 }
 
-/** The script of each bench. */
+/** The npm script of each bench. */
 const SCRIPTS: Readonly<Record<Bench, string>> = {
   cost: "bench:cost",
   sparse: "bench:sparse",
@@ -270,10 +270,10 @@ function fileOf(bench: Bench): string {
   return `${PLACE}/${bench}.json`;
 }
 
-/** What figures depend on; other files are written while benches run. */
+/** Paths that figures depend on. Benches write other files while they run. */
 const MEASURED = [":/src", ":/migrations", ":/wrangler.toml", ":/package-lock.json"];
 
-/** The commit that is checked out, with a `+` where any of these places has been changed since. */
+/** The commit that is checked out, with a `+` if any of these paths has uncommitted changes. */
 export function commit(places: readonly string[] = MEASURED): string {
   const git = (...args: string[]) => execFileSync("git", args, { cwd: PLACE }).toString().trim();
   const changed = git("status", "--porcelain", "--", ...places) !== "";

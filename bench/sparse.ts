@@ -1,7 +1,7 @@
 /**
- * `npm run bench:sparse`: what deliveries cost that come seldom, in units and dollars; bench:cost counts those that come in
- * numbers. In virtual time, so that a minute between two events takes none. `-- every-4 cold` counts these alone; `--save`
- * keeps the figures for the pages, and all of them must be there.
+ * `npm run bench:sparse`: the cost of infrequent deliveries, in units and dollars; bench:cost counts frequent ones.
+ * Time is virtual, so that a minute between two events takes no real time. `-- every-4 cold` counts only these runs;
+ * `--save` saves the figures for the pages, if all runs were counted.
  */
 import { costTable } from "./cost/report.ts";
 import { SPARSE, sparseEntry } from "./dimensions/sparse.ts";

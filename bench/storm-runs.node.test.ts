@@ -33,7 +33,7 @@ describe("runs of the storm benchmark", () => {
     expect([read(one), read(same), read(other)]).toEqual(["result of a", "result of a", "result of b"]);
   });
 
-  it("continues after an interruption with what has no result", async () => {
+  it("continues after an interruption with the runs that have no result", async () => {
     const [first, second] = [runNamed("a"), runNamed("b")];
     await expect(play(first, runNamed("b", true))).rejects.toThrow("Interrupted");
     const read = await play(first, second);
@@ -41,7 +41,7 @@ describe("runs of the storm benchmark", () => {
     expect(read(second)).toBe("result of b");
   });
 
-  it("leaves a run to the process that has begun it", async () => {
+  it("leaves a run to the process that has started it", async () => {
     const run = runNamed("a");
     await play(run);
     const [file = ""] = readdirSync(place);
@@ -49,7 +49,7 @@ describe("runs of the storm benchmark", () => {
     const other: Run<string> = {
       name: "before",
       play: async () => {
-        // Another process begins it meanwhile.
+        // Another process starts it meanwhile.
         writeFileSync(join(place, `${file}.claim`), "");
         return "";
       },

@@ -14,7 +14,7 @@ import { withoutJitter } from "./storm/senders/policies.ts";
 import { simulate } from "./storm/simulate.ts";
 import { wideDrain } from "./storm/wide-drain.ts";
 
-/** The same run for several tests. */
+/** Plays a run once, for several tests. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {
@@ -35,7 +35,7 @@ async function compare(
 }
 
 describe("storm benchmark: the production delivery path in virtual time", () => {
-  // One seed: what it shows is always the same. The benchmark itself has 50,000 deliveries, and its goals are for these.
+  // One seed makes the figures the same each time. The benchmark itself has 50,000 deliveries, for which its goals are.
   const hour = once(async () =>
     simulationFiguresOf(await simulate(outageOfAnHour(runs(8_000, 20_000)), ourselves, 1)),
   );
@@ -67,7 +67,7 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
     expect(figures.peak).toBeLessThanOrEqual(limits.peak);
   });
 
-  it("does not bring down a receiver that has become slow, as a job queue does", async () => {
+  it("does not bring down a slow receiver, although a job queue does", async () => {
     const compared = await compare(slow, [withoutJitter, ourselves], 1);
     expect(resultOf(compared, withoutJitter.name).figures.secondOutages).toBeGreaterThan(0);
     expect(resultOf(compared, ourselves.name).figures).toMatchObject({
@@ -77,18 +77,18 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
     });
   });
 
-  it("drains as wide as the destination allows", async () => {
+  it("drains with as many concurrent requests as the destination allows", async () => {
     const { sustained } = await wideDrain(7_000, 1);
     expect(sustained).toBeGreaterThanOrEqual(limits.wide);
   });
 
-  it("delivers what is posted as soon as the platform lets it, while nothing is wrong", async () => {
+  it("delivers events as soon as the platform permits while nothing is wrong", async () => {
     const { p50S } = simulationFiguresOf(await simulate(quietOutage, ourselves, 1));
     // Two hops of up to a quarter of a second, and the calls in between.
     expect(p50S).toBeLessThan(0.5);
   });
 
-  it("writes and draws the same bytes for the same seed, and others for another", async () => {
+  it("writes and draws the same bytes for the same seed, and other bytes for another seed", async () => {
     const run = async (seed: number) => {
       const comparison = await compare(quietOutage, [svix, ourselves], seed);
       return [...section(comparison), chart(comparison.scenario, comparison.results, 600)];
@@ -101,11 +101,11 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
 });
 
 describe("storm benchmark: AWS, Exponential Backoff And Jitter", () => {
-  it("finds what the article found", async () => {
+  it("ranks the kinds of jitter as the article does", async () => {
     const [none, equal, full, decorrelated] = await Promise.all(
       (["none", "equal", "full", "decorrelated"] as const).map((jitter) => contend(100, jitter, 1)),
     );
-    if (!none || !equal || !full || !decorrelated) throw new Error("Four were asked for");
+    if (!none || !equal || !full || !decorrelated) throw new Error("A result is missing");
     expect(full.calls).toBeLessThan(0.6 * none.calls);
     expect(decorrelated.calls).toBeLessThan(0.6 * none.calls);
     expect(equal.ms).toBeLessThan(none.ms);

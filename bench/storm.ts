@@ -1,11 +1,11 @@
 /**
- * The storm benchmark: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
- * Prints the tables and writes figures.md beside the code, and for docs/benchmarks.md the pictures and the results.
+ * `npm run bench:storm`: every sender in every scenario, in virtual time, from one seed. Prints the tables, writes
+ * figures.md beside the code, and the pictures and results for docs/benchmarks.md.
  *
- * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
- * stands for what the default policy is chosen by, and `shared-receiver` for a host that many tenants share, which
- * is saved with `--save`. `--processes=1` leaves the other cores alone. Run again after an interruption, it goes on
- * with what is left, as long as nothing has been changed and the commit is the same.
+ * `npm run bench:storm -- outage-1h slow` runs only the named scenarios and writes nothing. `default-policy` names the
+ * comparisons behind the default policy, and `shared-receiver` a host that many tenants share, whose figures `--save`
+ * saves. `--processes=1` leaves the other cores alone. After an interruption the next run continues with what is left,
+ * if the commit is the same and the code unmodified.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -18,7 +18,7 @@ import { policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
 import { contentionTable, goalTable, reportOf, resultsOf, section, wideText } from "./storm/report.ts";
-import { isBeside, playAll, type Section } from "./storm/runs.ts";
+import { isHelper, playAll, type Section } from "./storm/runs.ts";
 import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
 import { sharedReceivers } from "./storm/shared-receiver.ts";
 import { sharedTable } from "./storm/shared-table.ts";
@@ -34,7 +34,7 @@ const { words: named, save: isSaved } = benchArgs();
 const isWhole = named.length === 0;
 const startedAt = performance.now();
 
-/** Overwrites itself on a terminal. */
+/** Prints one line of progress, which overwrites the one before on a terminal. */
 function progress(what: string): void {
   const line = `${Math.round((performance.now() - startedAt) / 1000)} s  ${what}`.slice(0, 100);
   process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
@@ -45,10 +45,10 @@ function processes(): number {
   return given === undefined ? availableParallelism() : Math.max(1, Math.trunc(Number(given)) || 1);
 }
 
-/** Results of changed code are of no use to the next run: nobody knows what has changed since. */
-function placeOf(code: string): string {
+/** Results of modified code are discarded: the next run cannot know what has changed since. */
+function resultsFolder(code: string): string {
   const place = `${RESULTS}/${code}`;
-  if (code.endsWith("+") && !isBeside) rmSync(place, { recursive: true, force: true });
+  if (code.endsWith("+") && !isHelper) rmSync(place, { recursive: true, force: true });
   return place;
 }
 
@@ -71,7 +71,7 @@ const wide = wideDrainOf(WIDE, SEED);
 const contended = contention(SEED);
 
 const sections = [...policies, ...shared, ...compared, ...gated, ...(isWhole ? [wide, contended] : [])];
-const place = placeOf(commit([":/"]));
+const place = resultsFolder(commit([":/"]));
 const played = await playAll(
   sections.flatMap(({ runs }) => runs),
   { place, processes: processes(), progress },

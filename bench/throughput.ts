@@ -1,11 +1,11 @@
 /**
- * `npm run bench:throughput [-- rounds --save]`: Breakwater beside the job queues that people build this on
- * themselves, on one machine, in one run, in turn.
+ * `npm run bench:throughput [-- rounds --save]`: compares Breakwater with the job queues on which people build the same
+ * themselves, on one machine, in turn.
  *
- * Every contender takes the same posts and delivers them to the same endpoints; each round begins with
- * another one. What is not installed is left out, and said so. The local runtime simulates D1 and Queues:
- * it has one consumer at a time where production has up to 250, its queues are in memory, and everything
- * runs on one thread. A bare Worker on the same runtime shows what that costs by itself.
+ * Every contender takes the same posts and delivers them to the same endpoints; each round begins with another
+ * contender. Contenders that are not installed are left out, with a message. The local runtime simulates D1 and Queues:
+ * it has one consumer where production has up to 250, its queues are in memory, and everything runs on one thread. A
+ * bare Worker on the same runtime shows what the simulation itself costs.
  */
 import { compare } from "./peers/compare.ts";
 import { benchArgs, save } from "./results.ts";

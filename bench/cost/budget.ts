@@ -1,25 +1,25 @@
-/** What delivering may cost, what it is to cost one day, and whether it does. */
+/** Budgets and goals for the cost of delivering, and the check of the budgets. */
 import { dollarsFor, logLinesOf, storageDollars } from "./prices.ts";
 import { added, queueOperations, type Units } from "./units.ts";
 
 export type Used = Readonly<{ units: Units; cpuMs: number }>;
 
-/** What one run has used. */
+/** The usage of one run. */
 export type Entry = Readonly<{
   id: string;
   name: string;
   delivered: number;
   /** Until everything was delivered. */
   delivering: Used;
-  /** Afterwards: the sweep's look, and retention's deletes. */
+  /** Afterwards, by the sweep and by retention. */
   afterwards: Used;
-  /** By which the database has grown. */
+  /** The growth of the database in bytes. */
   bytes: number;
   budget?: Budget;
   goal?: Goal;
 }>;
 
-/** Limits of a run, for each delivery. Beyond one of them the bench fails. */
+/** Limits of a run, for each delivery. The bench fails when one of them is exceeded. */
 export type Budget = Readonly<{
   dollarsPerMillion: number;
   storagePerMillion: number;
@@ -29,10 +29,10 @@ export type Budget = Readonly<{
   logLines: number;
 }>;
 
-/** What the design wants, in dollars a million. Shown beside what was counted. */
+/** The goal of the design, in dollars a million. Shown beside the counted cost. */
 export type Goal = Readonly<{ dollars: number; storage?: number }>;
 
-/** The sweep's own, and the first contact with a destination. */
+/** A tolerance for the sweep's own rows, and for the first contact with a destination. */
 const ROUNDING = 1.01;
 
 export function unitsOf({ delivering, afterwards }: Entry): Units {
@@ -44,7 +44,7 @@ export function dollarsPerMillion(entry: Entry): number {
   return (dollarsFor(unitsOf(entry), delivering.cpuMs + afterwards.cpuMs) / delivered) * 1_000_000;
 }
 
-/** Of what is kept for 30 days, as long as a month. */
+/** The dollars to store a million deliveries for 30 days, which are a month. */
 export function storagePerMillion({ bytes, delivered }: Entry): number {
   return storageDollars((bytes / delivered) * 1_000_000);
 }

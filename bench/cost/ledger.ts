@@ -1,4 +1,4 @@
-/** The ledger: every run on a stack of its own, and what a month of nothing costs. */
+/** The ledger: plays every run on its own stack, and counts what a month without traffic costs. */
 
 import type { Entry, Used } from "./budget.ts";
 import { type MeteredStack, startMeteredStack } from "./metered-stack.ts";
@@ -6,31 +6,34 @@ import { passTime, tick } from "./retention.ts";
 import type { Run } from "./runs.ts";
 import { mapped, type Units } from "./units.ts";
 
-/** What one minute costs in which nothing happens. */
+/** The usage of some minutes without traffic. */
 export type Idle = Readonly<{ units: Units; cpuMs: number; minutes: number }>;
 
 export type Ledger = Readonly<{ entries: readonly Entry[]; idle: Idle }>;
 
 const IDLE_MINUTES = 30;
-const SOME_MINUTES = 3;
-/** A delivery's path is metered in full; of the clock's duties some queries are built by Drizzle. */
+const SAMPLED_MINUTES = 3;
+/**
+ * The greatest share of unmetered round trips. A delivery's path is metered in full, but some queries of the cron are
+ * built by Drizzle, and D1 does not say what those read and write.
+ */
 const UNMETERED = 0.01;
 
-/** @param tell hears of each entry as it is made */
-export async function keepLedger(runs: readonly Run[], tell: (entry: Entry) => void): Promise<Ledger> {
-  return { entries: await entriesOf(runs, tell), idle: await staged(idle) };
+/** @param onEntry receives each entry as soon as its run is over */
+export async function keepLedger(runs: readonly Run[], onEntry: (entry: Entry) => void): Promise<Ledger> {
+  return { entries: await entriesOf(runs, onEntry), idle: await staged(idle) };
 }
 
 /** Plays the runs one after the other. */
 export async function entriesOf(
   runs: readonly Run[],
-  tell: (entry: Entry) => void = () => {},
+  onEntry: (entry: Entry) => void = () => {},
 ): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (const run of runs) {
     const entry = await staged((stack) => entryOf(stack, run), run);
     entries.push(entry);
-    tell(entry);
+    onEntry(entry);
   }
   return entries;
 }
@@ -59,7 +62,7 @@ async function entryOf(stack: MeteredStack, { id, name, budget, goal, prepare, p
   const bytes = (await stack.bytes()) - before;
   const usedAfterwards = await stack.metered();
   const minutes = await passTime(stack);
-  const afterwards = withoutIdle(await usedAfterwards(), minutes, await minuteOfNothing(stack));
+  const afterwards = withoutIdle(await usedAfterwards(), minutes, await idleMinute(stack));
   return {
     id,
     name,
@@ -72,7 +75,7 @@ async function entryOf(stack: MeteredStack, { id, name, budget, goal, prepare, p
   };
 }
 
-/** The clock's own duties are counted by themselves, and would weigh much on the few deliveries of a run. */
+/** Subtracts the cron's own work, which is counted separately and would weigh much on the few deliveries of a run. */
 function withoutIdle(used: Used, minutes: number, idle: Used): Used {
   return {
     units: mapped(used.units, (unit, name) => Math.max(0, unit - minutes * idle.units[name])),
@@ -80,11 +83,11 @@ function withoutIdle(used: Used, minutes: number, idle: Used): Used {
   };
 }
 
-async function minuteOfNothing(stack: MeteredStack): Promise<Used> {
+async function idleMinute(stack: MeteredStack): Promise<Used> {
   const used = await stack.metered();
-  for (let minute = 0; minute < SOME_MINUTES; minute++) await tick(stack);
+  for (let minute = 0; minute < SAMPLED_MINUTES; minute++) await tick(stack);
   const { units, cpuMs } = await used();
-  return { units: mapped(units, (unit) => unit / SOME_MINUTES), cpuMs: cpuMs / SOME_MINUTES };
+  return { units: mapped(units, (unit) => unit / SAMPLED_MINUTES), cpuMs: cpuMs / SAMPLED_MINUTES };
 }
 
 async function idle(stack: MeteredStack): Promise<Idle> {

@@ -1,4 +1,4 @@
-/** A stack for each run, with receivers and meters. */
+/** A local stack with receivers and meters, for one run. */
 
 import { until } from "../../test/scenario/until.ts";
 import { type ReceiverServer, type Reply, startReceiver } from "../../tools/receiver.ts";
@@ -11,36 +11,36 @@ export type MeteredStack = Readonly<{
   running: Running;
   api: ApiClient;
   receiver: ReceiverServer;
-  /** How the receivers answer from now on, by the number of the event and whether it comes again. */
-  answering: (how: (event: number, again: boolean) => Reply) => void;
+  /** Sets how the receivers answer from now on, by the number of the event and whether it is a repeat. */
+  answering: (reply: (event: number, again: boolean) => Reply) => void;
   /**
-   * Creates destinations and returns their ids: of the default tenant, for event types `bench.0`, `bench.1` and so on
-   * or all for the same type, or each of a tenant of its own.
+   * Creates destinations and returns their ids: in the default tenant, for event types `bench.0`, `bench.1` and so on
+   * or all for the same type, or each in its own tenant.
    */
   destinations: (
     count: number,
     whose?: "each its type" | "same type" | "tenants",
   ) => Promise<readonly string[]>;
-  /** Resolves when so many more deliveries than before have succeeded and no message is on its way. */
+  /** Resolves when this many more deliveries have succeeded and no message is in flight. */
   delivered: (deliveries: number) => Promise<void>;
-  /** Runs a statement, not metered; returns the rows. */
+  /** Runs a statement without metering it, and returns the rows. */
   sql: (sql: string, ...values: (string | number)[]) => Promise<readonly Record<string, unknown>[]>;
-  /** What D1 would bill as stored. */
+  /** The bytes that D1 would bill as stored. */
   bytes: () => Promise<number>;
-  /** Resolves when no message is on its way. */
+  /** Resolves when no message is in flight. */
   quiet: () => Promise<void>;
   /** Runs the cron. */
   tick: () => Promise<void>;
-  /** Reads the meters, now and when called again: what was used in between, with the CPU time in ms. */
+  /** Reads the meters; the function that it resolves with reads them again, and returns the usage in between. */
   metered: () => Promise<() => Promise<Readonly<{ units: Units; cpuMs: number }>>>;
   close: () => Promise<void>;
 }>;
 
 const ENTRY = "bench/cost/worker/metered-worker.ts";
-/** A destination that takes whatever comes, so that the figures are the path's and not its limits'. */
+/** Limits that stop nothing, so that the figures are those of the path. */
 const WIDE = { max_concurrency: 100, rate_per_second: 10_000, rate_burst: 10_000, retry: { schedule: [1] } };
 
-/** The tenant of the nth destination where each has one of its own. */
+/** The tenant of the nth destination, if each has its own. */
 export function tenantOf(n: number): string {
   return `tenant-${n}`;
 }
@@ -73,8 +73,8 @@ export async function startMeteredStack({ latency = false } = {}): Promise<Meter
     running: { url, headers, pids: [host.pid], stop: host.stop },
     api,
     receiver,
-    answering: (how) => {
-      answer = how;
+    answering: (reply) => {
+      answer = reply;
     },
     destinations: async (count, whose = "each its type") => {
       const ids: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * What Cloudflare's Workers Paid plan charges beyond what it includes, in dollars, as published in autumn
- * 2026: https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues, Durable
- * Objects and Workers Logs.
+ * The prices of Cloudflare's Workers Paid plan, beyond what it includes, in dollars, as published in autumn 2026:
+ * https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues, Durable Objects and Workers
+ * Logs.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,13 +30,13 @@ const PRICES = {
   logLine: 0.6 / MILLION,
 } as const;
 
-/** @param cpuMs of CPU, which the platform bills by the millisecond */
-/** What Workers Logs stores; with invocation logs one more for each request to the Worker or an object. */
+/** The lines that Workers Logs stores. With invocation logs, each request to the Worker or an object adds one. */
 export function logLinesOf(units: Units): number {
   const { logLines, invocations, gateRequests, intakeRequests } = units;
   return logLines + (logsInvocations ? invocations + gateRequests + intakeRequests : 0);
 }
 
+/** @param cpuMs CPU time, which the platform bills by the millisecond */
 export function dollarsFor(units: Units, cpuMs: number): number {
   return (
     units.d1RowsWritten * PRICES.d1RowWritten +
@@ -52,7 +52,7 @@ export function dollarsFor(units: Units, cpuMs: number): number {
   );
 }
 
-/** So many bytes of D1 for a month of 30 days. */
+/** The price of storing these bytes in D1 for a month of 30 days. */
 export function storageDollars(bytes: number): number {
   return (bytes / GB) * D1_GB_MONTH;
 }

@@ -1,4 +1,4 @@
-/** The ledger as figures to keep, and these as tables, in Markdown. */
+/** The ledger as figures to save, and these as Markdown tables. */
 import { fixed, line, table } from "../markdown.ts";
 import type { CostEntry, CostResults } from "../results.ts";
 import { dollarsPerMillion, type Entry, storagePerMillion, unitsOf } from "./budget.ts";
@@ -57,7 +57,7 @@ export function costTable({ entries }: Pick<CostResults, "entries">): string {
   return table(head, entries.map(cellsOf));
 }
 
-/** One entry by itself, as it is made. */
+/** One entry as a row, printed when its run is over. */
 export function row(entry: CostEntry): string {
   return line(cellsOf(entry));
 }
@@ -72,7 +72,7 @@ function cellsOf(entry: CostEntry): string[] {
   return [entry.name, fixed(entry.delivered), ...used, ...costs, goalCell(entry)];
 }
 
-/** Whether a run costs as little as the design wants, in words; nothing where it wants nothing. */
+/** Whether a run meets its goal, in words; nothing without a goal. */
 function goalCell(entry: CostEntry): string {
   if (!entry.goal) return "";
   const { dollars, storage } = entry.goal;
@@ -81,5 +81,5 @@ function goalCell(entry: CostEntry): string {
 }
 
 export function idleLine({ rowsWritten, rowsRead, dollarsAMonth }: CostResults["idle"]): string {
-  return `A minute in which nothing happens takes ${fixed(rowsWritten, 1)} rows written and ${fixed(rowsRead)} read, a month of them ${fixed(dollarsAMonth, 2)} dollars.`;
+  return `A minute without traffic writes ${fixed(rowsWritten, 1)} rows and reads ${fixed(rowsRead)}; a month of them costs ${fixed(dollarsAMonth, 2)} dollars.`;
 }

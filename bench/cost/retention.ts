@@ -9,15 +9,15 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** Longer than the grace period. */
 const OUT_OF_GRACE_MS = 10 * MINUTE_MS;
 const OUT_OF_DATE_MS = 40 * DAY_MS;
-/** Minutes until everything is gone, at most. */
+/** The most minutes until everything is gone. */
 const TICKS = 200;
 
-/** The newest bundle always stays: so that all of those delivered go, a last one comes after them, for nobody. */
+/** An empty bundle after all others: retention never deletes the newest one. */
 const LAST = `
   INSERT INTO bundles (tokens, accepted_at, count, planned, plan, header, body)
   VALUES ('["last"]', 0, 0, 0, '{}', '{"version":1,"encoding":"plain","tenants":[],"types":[],"events":[]}', x'')`;
 
-/** Resolves with the minutes that were played when everything that was delivered is gone. */
+/** Resolves with the number of minutes that were played, when everything that was delivered is gone. */
 export async function passTime(stack: MeteredStack): Promise<number> {
   await stack.sql(LAST);
   await age(stack, OUT_OF_GRACE_MS);

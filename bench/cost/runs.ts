@@ -1,4 +1,4 @@
-/** The traffic whose cost is counted: events of the corpus, which are as webhooks commonly are. */
+/** The runs whose cost is counted. They post events of the corpus. */
 import { LEDGER } from "../../tools/verify/judge.ts";
 import { corpusEvent } from "../corpus.ts";
 import { postSteadily } from "../open-loop.ts";
@@ -8,20 +8,20 @@ import type { Budget, Goal } from "./budget.ts";
 import { type MeteredStack, tenantOf } from "./metered-stack.ts";
 
 export type Run = Readonly<{
-  /** What pages call it by that show its figures. */
+  /** The name by which pages refer to its figures. */
   id: string;
   name: string;
   budget?: Budget;
   goal?: Goal;
-  /** Whether calls take as long as in production: where it decides how many events share a commit. */
+  /** Whether calls take as long as in production: for runs in which that decides how many events share a commit. */
   latency?: boolean;
-  /** Sets the stack; not counted. */
+  /** Prepares the stack; not counted. */
   prepare: (stack: MeteredStack) => Promise<unknown>;
-  /** Plays the traffic; resolves with how many deliveries were made. */
+  /** Plays the traffic; resolves with the number of deliveries. */
   play: (stack: MeteredStack) => Promise<number>;
 }>;
 
-/** `short` counts the same on less traffic: for every change. */
+/** `short` counts the same on less traffic. */
 export type Size = "full" | "short";
 
 const MINUTE_MS = 60_000;
@@ -111,7 +111,7 @@ export function runsOf(size: Size): readonly Run[] {
     {
       id: "outage",
       name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted in batches`,
-      // The sweeps and the probes of an outage weigh too much where few deliveries share them.
+      // The short run has no budget: few deliveries share the sweeps and the probes of the outage.
       ...(size === "full" && {
         goal: { dollars: 0.4 },
         budget: {
@@ -146,7 +146,7 @@ export function runsOf(size: Size): readonly Run[] {
 
 type Load = Readonly<{ events: number; perPost: number }>;
 
-/** Posts and waits until all have arrived; resolves with how many deliveries that were. */
+/** Posts and waits until all have arrived; resolves with the number of deliveries. */
 export async function deliver(
   stack: MeteredStack,
   load: Load,
@@ -162,7 +162,7 @@ export async function deliver(
 
 const PER_SECOND = 250;
 
-/** Each event by itself, at a steady rate, to each tenant in turn. */
+/** Posts single events at a steady rate, to the tenants in turn. */
 async function deliverSteadily(
   stack: MeteredStack,
   { events, tenants }: { events: number; tenants?: number },
@@ -199,7 +199,7 @@ async function outage(stack: MeteredStack, total: number): Promise<number> {
   return total;
 }
 
-/** The simulated queue fails when more than 10,000 messages are on their way. */
+/** Splits a load, because the simulated queue fails when more than 10,000 messages are in flight. */
 function wavesOf(events: number, each = 1): number[] {
   const most = WAVE / each;
   return Array.from({ length: Math.ceil(events / most) }, (_, i) => Math.min(most, events - i * most));

@@ -1,10 +1,10 @@
-/** What Cloudflare bills for, as counts. */
+/** The units that Cloudflare bills, counted. */
 
 export type Units = {
   d1RowsRead: number;
   d1RowsWritten: number;
   d1RoundTrips: number;
-  /** Round trips of which D1 does not say what they read and wrote: queries built by Drizzle. */
+  /** Round trips for which D1 reports no rows: queries built by Drizzle. */
   d1Unmetered: number;
   queueWritten: number;
   queueRead: number;
@@ -17,11 +17,11 @@ export type Units = {
   gateMs: number;
   /** Calls of intake; each is a request to a Durable Object. It stores nothing. */
   intakeRequests: number;
-  /** Time in which intake has something to do, what it does behind its answers included. */
+  /** Time in which intake has work to do, including work behind its answers. */
   intakeMs: number;
   /** Invocations of the Worker by requests, batches of messages and the clock. */
   invocations: number;
-  /** Of these, by batches of deliveries. */
+  /** Invocations that consume batches of deliveries. */
   consumerBatches: number;
   /** Lines that the Worker and its objects have logged. */
   logLines: number;
@@ -48,12 +48,12 @@ export function noUnits(): Units {
   };
 }
 
-/** What was used between two readings. */
+/** The use between two readings. */
 export function usedBetween(before: Units, after: Units): Units {
   return mapped(after, (unit, name) => unit - before[name]);
 }
 
-/** The same of both. */
+/** The sum of both. */
 export function added(one: Units, other: Units): Units {
   return mapped(one, (unit, name) => unit + other[name]);
 }
@@ -64,7 +64,7 @@ export function mapped(units: Units, change: (unit: number, name: keyof Units) =
   return changed;
 }
 
-/** An operation for each message written, read and deleted; ours are far below 64 KB. */
+/** One operation for each message written, read and deleted, as ours are far below 64 KB. */
 export function queueOperations({ queueWritten, queueRead, queueDeleted }: Units): number {
   return queueWritten + queueRead + queueDeleted;
 }

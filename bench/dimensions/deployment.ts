@@ -1,7 +1,7 @@
 /**
- * A deployment for counting: production's code with as many isolates, databases and intake objects as wanted, in this
- * process, over D1 of the local runtime, whose meters are those that are billed. The clock is virtual, gates and intakes
- * are production's classes in memory.
+ * A deployment for counting: production code with any number of isolates, databases and intake objects, in this
+ * process, over D1 of the local runtime, whose meters count rows as they are billed. The clock is virtual; gates and
+ * intakes are production's classes, in memory.
  */
 import "../storm/runtime-in-node.ts";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
@@ -25,12 +25,12 @@ import { timeless } from "../../test/support/timeless.ts";
 import { virtualGates, virtualObjects } from "../storm/breakwater/gates.ts";
 import { openVault } from "../storm/breakwater/platform.ts";
 
-/** What there is of each; other tenants have destinations too. */
+/** How many of each the deployment has. Other tenants have destinations too. */
 export type DeploymentSize = Readonly<{
   isolates: number;
   tenants: number;
   keys: number;
-  /** Those of other tenants included. */
+  /** Including those of other tenants. */
   destinations: number;
   databases: number;
   shards: number;
@@ -39,19 +39,19 @@ export type DeploymentSize = Readonly<{
 export type Deployment = Readonly<{
   all: readonly D1Database[];
   d1: MeteredD1;
-  /** The gates' rows are values put, and alarms set or taken back. */
+  /** `gateRows` are values put by gates, and alarms set or deleted. */
   counted: Record<"gateCalls" | "gateRows" | "intakeCalls" | "invocations" | "messages" | "logLines", number>;
   isolates: { length: number };
   intakes: Map<string, unknown>;
   now: () => number;
   random: () => number;
-  /** Time passes, and the alarms that are due ring. */
+  /** Advances the clock, and rings the alarms that are due. */
   advance: (ms: number) => Promise<void>;
-  /** One request, whose events are for these tenants. */
+  /** Posts one request, with an event for each of these tenants. */
   post: (tenants: readonly string[], idempotencyKey?: string) => Promise<void>;
-  /** The next so many calls reach their intakes at the same moment, as those that have waited for a commit to end. */
+  /** Holds the next `calls` calls of intakes until all have come, as if they had waited for a commit to end. */
   gather: (calls: number) => void;
-  /** What is on the queue is delivered, ten messages an invocation. */
+  /** Consumes the queued messages, ten in each invocation. */
   consume: () => Promise<void>;
   settled: () => Promise<void>;
   cron: () => Promise<unknown>;
@@ -59,11 +59,11 @@ export type Deployment = Readonly<{
 }>;
 
 const BEGINNING = Date.parse("2026-06-01T12:00:00Z");
-/** The platform drops an object from memory that has been idle for so long. */
+/** The platform drops an object from memory after this idle time. */
 const EVICTED_AFTER_MS = 10_000;
-/** No pause of the Worker's is as long. */
+/** Pauses of the Worker are shorter than this; a longer sleep is a time limit. */
 const LIMIT_MS = 1_000;
-/** Others' rows of one statement. */
+/** Rows that one statement inserts. */
 const PER_STATEMENT = 100_000;
 
 export async function deployment(size: DeploymentSize): Promise<Deployment> {
@@ -101,7 +101,7 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
   let expected = 0;
   const gathered: (() => void)[] = [];
 
-  /** Until all that are expected have come. */
+  /** Waits until all expected calls have come. */
   async function gathering(): Promise<void> {
     if (expected === 0) return;
     const all = new Promise<void>((resolve) => void gathered.push(resolve));
@@ -112,7 +112,7 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     await all;
   }
 
-  /** Pauses that begin together end together. */
+  /** Moves the clock on. Pauses that begin together end together. */
   async function pause(ms: number): Promise<void> {
     const until = Math.ceil(now + ms);
     await Promise.resolve();
@@ -137,7 +137,7 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     fetch: (async () => new Response(null, { status: 204 })) as typeof fetch,
     now: () => now,
     random,
-    // A pause takes no real time; longer than that, it is a limit, which the clock decides about.
+    // A pause takes no real time and moves the clock; a time limit passes only when the clock gets there.
     sleep: (ms, signal) => {
       if (signal) return timeless(ms, signal);
       return ms < LIMIT_MS ? pause(ms) : new Promise((resolve) => clock.at(now + ms, resolve));
@@ -176,10 +176,10 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     counted.invocations += 1;
     const { services, authenticate } = anyIsolate();
     const principal = await authenticate(services, tokenOf(any(size.keys)));
-    if (!principal) throw new Error("The key is in force");
+    if (!principal) throw new Error("The key was refused");
     const events = tenants.map((tenant) => postedEvent({ tenant, type: "order.paid", data: { number: 1 } }));
     const { kind } = await accept(services, events, idempotencyKey);
-    if (kind !== "accepted") throw new Error(`An event was ${kind}`);
+    if (kind !== "accepted") throw new Error(`Posting failed: ${kind}`);
   }
 
   async function consume(): Promise<void> {
@@ -241,9 +241,9 @@ function tokenOf(n: number): string {
   return keyToken(idOfKey(n), String(n).padStart(32, "0"));
 }
 
-/** Destinations, of which each tenant has one as far as they go, and keys. */
+/** Inserts destinations, one for each of the first `tenants` tenants and the rest for others, and keys. */
 async function store([db]: readonly D1Database[], size: DeploymentSize, now: number): Promise<void> {
-  if (!db) throw new Error("The first database is there");
+  if (!db) throw new Error("There is no database");
   for (let from = 0; from < size.destinations; from += PER_STATEMENT)
     await db
       .prepare(
@@ -274,7 +274,7 @@ async function hashOf(token: string): Promise<string> {
   return Buffer.from(await crypto.subtle.digest("SHA-256", Buffer.from(token))).toString("hex");
 }
 
-// The runtime has it, and Node has not. Keys here are compared with their own hashes.
+// workerd has `timingSafeEqual`, and Node has not. Keys here are compared with their own hashes only.
 Object.assign(crypto.subtle, {
   timingSafeEqual: (a: ArrayBuffer, b: ArrayBuffer) => Buffer.from(a).equals(Buffer.from(b)),
 });

@@ -1,7 +1,7 @@
 /**
- * What deliveries cost that come seldom: production's code in virtual time, over D1 of the local runtime, whose rows are those
- * that are billed. Each message is consumed at once, as by production's many consumers, gates are dropped from memory
- * after ten idle seconds, and what comes while a commit is under way shares the next one.
+ * The cost of infrequent deliveries: production code in virtual time, over D1 of the local runtime, whose meters count
+ * rows as they are billed. Each message is consumed at once, as by production's many consumers; gates are dropped from
+ * memory after ten idle seconds; events that come during a commit share the next one.
  */
 
 import type { Goal, Used } from "../cost/budget.ts";
@@ -14,9 +14,9 @@ type Sparse = Readonly<{
   id: string;
   name: string;
   tenants: number;
-  /** Between two events of a tenant. */
+  /** Time between two events of a tenant. */
   gapMs: number;
-  /** Gaps that are counted. */
+  /** The number of gaps that are counted. */
   gaps: number;
   keyed?: true;
   goal?: Goal;
@@ -57,12 +57,12 @@ function tenantsEvery(seconds: number, gaps: number, dollars?: number): Sparse {
   };
 }
 
-/** A commit takes so long, and with its send to the queue its intake is in use for longer. */
+/** How long a commit takes, and how long it keeps its intake in use: the send to the queue belongs to that. */
 const COMMIT_MS = 40;
 const INTAKE_MS = 60;
-/** A gate is in use for so long with a call. */
+/** How long a call keeps a gate in use. */
 const GATE_MS = 2;
-/** After the first contact and a slack, gates and caches are as they will be. */
+/** Uncounted time at first: after the first contact and a slack, gates and caches are in their steady state. */
 const BEFORE_MS = 32 * SECOND;
 
 export async function sparseEntry(run: Sparse): Promise<CostEntry> {
@@ -76,7 +76,7 @@ export async function sparseEntry(run: Sparse): Promise<CostEntry> {
     const { delivered, commits } = await pass(world, run, run.gaps);
     const used = usedBy(world, delivered, commits);
     const after = await stored(world);
-    // Retention deletes what is stored, a row for a row.
+    // Retention deletes every stored row, which writes one row each.
     const afterwards = { units: { ...noUnits(), d1RowsWritten: after.rows - before.rows }, cpuMs: 0 };
     const { id, name, goal } = run;
     const bytes = after.bytes - before.bytes;
@@ -86,7 +86,7 @@ export async function sparseEntry(run: Sparse): Promise<CostEntry> {
   }
 }
 
-/** Each tenant's events come a gap apart, a tenth earlier or later. */
+/** Posts each tenant's events a gap apart, up to a tenth of it earlier or later. */
 async function pass(world: Deployment, { tenants, gapMs, keyed }: Sparse, gaps: number) {
   const from = world.now();
   const times = Array.from({ length: tenants }, (_, tenant) => {
@@ -110,7 +110,10 @@ async function pass(world: Deployment, { tenants, gapMs, keyed }: Sparse, gaps: 
 
 type Post = Readonly<{ at: number; tenant: string }>;
 
-/** An intake commits at once unless a commit is under way; what arrives meanwhile shares the next one. */
+/**
+ * Groups posts into commits. An intake commits at once unless a commit is under way; posts that come meanwhile share
+ * the next one.
+ */
 function commitsOf(posts: Post[]): Readonly<{ at: number; posts: Post[] }>[] {
   const commits: { at: number; posts: Post[] }[] = [];
   for (const post of posts.sort((a, b) => a.at - b.at)) {
@@ -155,11 +158,11 @@ function usedBy({ d1, counted }: Deployment, delivered: number, commits: number)
   return { units, cpuMs: delivered * cpuMsOfOne() };
 }
 
-/** The CPU of an event that is posted and delivered one by one, as `npm run bench:profile` has found. */
+/** CPU ms of an event that is posted and delivered singly, from the saved profile. */
 function cpuMsOfOne(): number {
   const column = saved("profile").columns.find(
     ({ shape, what }) => shape === "one by one" && what === "delivered",
   );
-  if (!column) throw new Error("The profile has what one event takes");
+  if (!column) throw new Error("bench/results/profile.json has no CPU time of single events");
   return column.micros / 1_000;
 }

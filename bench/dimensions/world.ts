@@ -1,4 +1,7 @@
-/** What an event costs while a deployment grows: rounds of a second, until caches are as they will be, and then counted. */
+/**
+ * Counts the cost of an event in a deployment of a given size: first come uncounted rounds, until caches are in their
+ * steady state.
+ */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { DimensionStep } from "../results.ts";
@@ -6,11 +9,11 @@ import { type DeploymentSize, deployment } from "./deployment.ts";
 
 export type Size = DeploymentSize &
   Readonly<{
-    /** How long the isolates were idle, while others accepted an event a second. */
+    /** How long the isolates are idle, while others accept an event a second. */
     idleMs: number;
   }>;
 
-/** What each dimension has where another one grows. */
+/** The size of each dimension while another one grows. */
 export const USUAL: Size = {
   isolates: 3,
   tenants: 10,
@@ -21,16 +24,16 @@ export const USUAL: Size = {
   idleMs: 0,
 };
 
-/** What an event has cost, from the request that posted it to the settled delivery. */
+/** The cost of an event, from the request that posts it to the settled delivery. */
 type Counted = Omit<DimensionStep, "size">;
 
 export type GrowthWorld = Readonly<{
-  /** Until caches are as they will be; then counts. */
+  /** Plays `rounds` rounds uncounted, and as many counted. */
   measure: (rounds: number) => Promise<Counted>;
   close: () => Promise<void>;
 }>;
 
-/** Single posts of a round, which is a second of virtual time; one more request posts a batch. */
+/** Single posts in a round, which is a second of virtual time. One more request posts a batch. */
 const SINGLE = 15;
 const BATCH = 5;
 
@@ -82,7 +85,10 @@ export async function growthWorld(size: Size): Promise<GrowthWorld> {
   return { measure, close: world.close };
 }
 
-/** Bundles of one event without a destination, of other isolates, over all databases. */
+/**
+ * Inserts bundles of one event without a destination, as other isolates would have committed them, spread over all
+ * databases.
+ */
 async function othersAccept(all: readonly D1Database[], seconds: number, from: number): Promise<void> {
   const count = Math.ceil(seconds / all.length);
   for (const db of all)

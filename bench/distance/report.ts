@@ -1,4 +1,4 @@
-/** The figures as tables, and how many calls follow each other. */
+/** The table of distances, and the number of sequential calls that follows from it. */
 import { fixed, table } from "../markdown.ts";
 import type { DistanceResults, DistanceRow } from "../results.ts";
 
@@ -18,11 +18,14 @@ export function distanceTable(results: DistanceResults): string {
     fixed(row.behindMs),
   ]);
   const { accept, arrival } = sequentialCalls(results.rows);
-  const slope = `Calls that follow each other, alone: ${fixed(accept, 1)} to the answer, ${fixed(arrival, 1)} from there to the arrival.`;
+  const slope = `Sequential calls of an event that comes alone: ${fixed(accept, 1)} to the answer, ${fixed(arrival, 1)} from there to the arrival.`;
   return `${table(head, rows)}\n\n${slope}`;
 }
 
-/** What each millisecond of distance adds to the way of an event that comes alone: least squares over the distances. */
+/**
+ * How many milliseconds each millisecond of distance adds to an event that comes alone: a least-squares fit over the
+ * distances.
+ */
 export function sequentialCalls(rows: readonly DistanceRow[]) {
   const least = Math.min(...rows.map(({ perSecond }) => perSecond));
   const alone = rows.filter(({ perSecond }) => perSecond === least);

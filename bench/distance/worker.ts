@@ -1,4 +1,4 @@
-/** The Worker at a distance from its database and its objects: each call to them waits before it is made. */
+/** The Worker at a distance from its database and its objects: each call to them is delayed. */
 
 import worker, {
   DestinationGate as Gate,
@@ -13,7 +13,7 @@ export { Events } from "../../src/worker.ts";
 
 type FarEnv = Env & Readonly<{ DISTANCE_MS?: string }>;
 
-/** Distances vary by a fifth, as those between data centres do. */
+/** Delays vary by a fifth, as those between data centres do. */
 const SPREAD = 0.2;
 
 const unlimited = new Invocation({
@@ -29,7 +29,7 @@ function latencyOf(ms: number): Latency {
   };
 }
 
-/** By environment, and the same one each time: the Worker remembers by its environment. */
+/** Wrapped environments. An environment always gets the same one, because the Worker caches by environment. */
 const known = new WeakMap<Env, Env>();
 
 function far(env: FarEnv): Env {

@@ -1,6 +1,6 @@
 /**
- * What pages say of the figures in words, and when it is true. A claim that no longer holds, or that its page no longer
- * makes, is a fault: so the words change with the figures.
+ * Claims that pages make about figures in words, and when each is true. A claim that no longer holds, or that its page
+ * no longer makes, is a fault, so the words change with the figures.
  */
 import { meetsGoal } from "../cost/report.ts";
 import { type LatencyRow, saved } from "../results.ts";
@@ -67,7 +67,10 @@ const claims: readonly Claim[] = [
   },
 ];
 
-/** Each fault in a sentence. @param textOf a page */
+/**
+ * Returns each fault as a sentence.
+ * @param textOf reads a page
+ */
 export function falseClaims(textOf: (page: string) => string): string[] {
   return claims.flatMap(({ page, says, holds }) => {
     if (!wordsOf(textOf(page)).includes(wordsOf(says))) return [`${page} no longer says “${says}”.`];
@@ -75,7 +78,7 @@ export function falseClaims(textOf: (page: string) => string): string[] {
   });
 }
 
-/** However the lines are broken. */
+/** Joins lines, so that a claim may be broken anywhere. */
 function wordsOf(text: string): string {
   return text.replaceAll(/\s+/g, " ");
 }

@@ -1,4 +1,7 @@
-/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of troubleshooting, and the libraries that verify signatures, come from the source too. */
+/**
+ * Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of
+ * troubleshooting, and the libraries that verify signatures, come from the source.
+ */
 import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { libraries } from "../../src/pages/portal/libraries.ts";
 import { snippetLanguages } from "../../src/pages/portal/snippets.ts";
@@ -90,7 +93,7 @@ function source(bench: Bench): string {
   return `\`${command}\`, ${date}, commit \`${commit}\`, ${machine}`;
 }
 
-/** With storage. */
+/** Dollars a million, storage included. */
 function whole(id: string): number {
   const { dollars, storage } = costOf(id);
   return dollars + storage;
@@ -102,10 +105,10 @@ function costReadme(): string {
     const goal = fixed(entry.goal?.dollars, 2);
     return [entry.name, fixed(entry.dollars, 2), meetsGoal(entry) ? goal : `${goal}, **not met**`];
   });
-  return table(["cost, dollars per million deliveries, all included but storage", "", "goal"], rows);
+  return table(["cost, dollars per million deliveries, without storage", "", "goal"], rows);
 }
 
-/** A row for each thing that grows, because nothing differs between its steps but what arrives together. */
+/** One row for each thing that grows: its steps differ only by how many messages happen to share a batch. */
 function growthTable(): string {
   const span = (figures: readonly number[], digits?: number) =>
     [...new Set([Math.min(...figures), Math.max(...figures)].map((figure) => fixed(figure, digits)))].join(
@@ -249,10 +252,10 @@ function peersRates(): string {
   return contenders.map((one) => `${one.name} ${fixed(one.deliveredPerSecond)}`).join(", ");
 }
 
-/** Of those that were told what they run with. */
+/** The settings of the contenders that name them. */
 function peersNotes(): string {
-  const told = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
-  return told.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
+  const noted = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
+  return noted.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
 }
 
 function librariesTable(): string {

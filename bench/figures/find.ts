@@ -1,4 +1,4 @@
-/** Single figures of what is saved. Each throws where there is none: a bench was renamed, and not its page. */
+/** Looks up single saved figures. Each lookup throws if there is none: a bench was renamed, but not its page. */
 import {
   type CostEntry,
   type DistanceRow,
@@ -28,13 +28,13 @@ export function peersTable(shape: string): LoadTable {
 }
 
 export function rateRow(perSecond: number, name: string): LatencyRow {
-  const isIt = (row: LatencyRow) => row.perSecond === perSecond && row.name === name;
-  return found(saved("latency").rows, isIt, `${name} at ${perSecond} a second`);
+  const matches = (row: LatencyRow) => row.perSecond === perSecond && row.name === name;
+  return found(saved("latency").rows, matches, `${name} at ${perSecond} a second`);
 }
 
 export function distanceRow(distanceMs: number, perSecond: number): DistanceRow {
-  const isIt = (row: DistanceRow) => row.distanceMs === distanceMs && row.perSecond === perSecond;
-  return found(saved("distance").rows, isIt, `${perSecond} a second at ${distanceMs} ms`);
+  const matches = (row: DistanceRow) => row.distanceMs === distanceMs && row.perSecond === perSecond;
+  return found(saved("distance").rows, matches, `${perSecond} a second at ${distanceMs} ms`);
 }
 
 export function stepsOf(id: string): GrowthResults["tables"][number]["steps"] {
@@ -48,9 +48,9 @@ export function spreadOf(...ids: readonly string[]): Readonly<{ least: number; m
 }
 
 export function micros(shape: string, what: string): number {
-  const isIt = (column: Readonly<{ shape: string; what: string }>) =>
+  const matches = (column: Readonly<{ shape: string; what: string }>) =>
     column.shape === shape && column.what === what;
-  return found(saved("profile").columns, isIt, `profile ${shape}: ${what}`).micros;
+  return found(saved("profile").columns, matches, `profile ${shape}: ${what}`).micros;
 }
 
 /** A delivery's CPU ÷ the bare Worker's. */
@@ -66,7 +66,7 @@ export function stormGoal(id: string): StormResults["goals"][number] {
   return found(saved("storm").goals, (goal) => goal.id === id, `storm goal ${id}`);
 }
 
-/** A sender in the outage of an hour. */
+/** A sender in the one-hour outage. */
 export function inTheHour(name: string): StormRow {
   return found(saved("storm").hour, (row) => row.name === name, `${name} in the hour`);
 }
@@ -76,8 +76,8 @@ export function oursIn(scenario: string): StormRow {
   return found(saved("storm").ours, ({ name }) => name === scenario, `scenario ${scenario}`);
 }
 
-export function found<T>(all: readonly T[], isIt: (one: T) => boolean, what: string): T {
-  const one = all.find(isIt);
+export function found<T>(all: readonly T[], matches: (one: T) => boolean, what: string): T {
+  const one = all.find(matches);
   if (one === undefined) throw new Error(`bench/results has no figures of ${what}`);
   return one;
 }

@@ -1,4 +1,4 @@
-/** What Breakwater is to reach, and whether the saved figures do. */
+/** The goals of Breakwater, and whether the saved figures reach them. */
 import { meetsGoal } from "../cost/report.ts";
 import { fixed, table } from "../markdown.ts";
 import { type CostEntry, othersRatio, saved } from "../results.ts";
@@ -108,7 +108,7 @@ function isolation(): Goal {
   return {
     goal: "isolation: p50 and p99 ≤ 1.1 × beside a neighbour in trouble",
     figure: `p50 ≤ ${fixed(p50, 2)}, p99 ≤ ${fixed(p99, 2)}`,
-    // As the table shows it: at 9 ms a hundredth is a tenth of a millisecond.
+    // Rounded as the table shows it: at 9 ms, a hundredth is a tenth of a millisecond.
     isMet: isWhole && Number(Math.max(p50, p99).toFixed(2)) <= 1.1,
   };
 }

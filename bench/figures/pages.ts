@@ -1,6 +1,6 @@
 /**
- * Pages name a figure between two comments, `<!-- figure:cost -->…<!-- /figure -->`: in a line of prose, or around lines of
- * their own for a table. What stands between them is written by `npm run figures`.
+ * A page names a figure between two comments, `<!-- figure:cost -->…<!-- /figure -->`: within a line of prose, or on
+ * lines of their own around a table. `npm run figures` writes the text between them.
  */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,15 +19,15 @@ export function pagesWithFigures(): Page[] {
 }
 
 /**
- * @throws for a name that is none, for a comment that lacks the other one, and for one that begins a line of prose: to
- *   Markdown it ends the paragraph there
+ * @throws for an unknown name, for a comment without its counterpart, and for a figure at the beginning of a line of
+ *   prose, where Markdown would end the paragraph
  */
 export function withFigures(page: string, text: string): string {
   const marks = text.match(MARKS)?.length ?? 0;
   const marked = text.match(MARKED) ?? [];
   const isNested = marked.some((one) => (one.match(MARKS)?.length ?? 0) !== 2);
   if (isNested || marks !== marked.length * 2)
-    throw new Error(`${page} has a figure that does not end, or begin`);
+    throw new Error(`${page} has a figure comment without its counterpart`);
   if (/^ *<!-- figure:[\w-]+ -->./m.test(text))
     throw new Error(`${page} has a figure that begins a line of prose`);
   return text.replaceAll(MARKED, (_, name: string, shown: string) => {

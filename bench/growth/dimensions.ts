@@ -1,4 +1,4 @@
-/** What grows by itself while everything else stays usual, and the table of what an event costs then. */
+/** The dimensions that grow one at a time while the others keep their usual size, and the table of an event's cost. */
 import { table } from "../markdown.ts";
 import type { DimensionResults, DimensionStep } from "../results.ts";
 

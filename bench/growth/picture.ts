@@ -1,6 +1,6 @@
 /**
- * What an event costs while one thing grows, as a small SVG picture: a row for each thing, a curve for each cost. All curves of a
- * cost have one scale, so that what is flat looks flat. Both axes are logarithmic.
+ * Draws the cost of an event while one thing grows, as a small SVG picture: a row for each thing, a curve for each
+ * cost. All curves of a cost share one scale, so that flat costs look flat. Both axes are logarithmic.
  */
 import type { DimensionResults, DimensionStep } from "../results.ts";
 import { escaped, one, STYLE } from "../storm/chart.ts";
@@ -21,7 +21,7 @@ const COSTS: readonly Cost[] = [
   { title: "queries", value: ({ queries }) => queries },
   { title: "a cron's queries", value: ({ cronQueries }) => cronQueries },
 ];
-/** Below, all costs are drawn alike: a tenth of a row is no cost that grows. */
+/** Lower costs are drawn as this one: a tenth of a row is too little to matter. */
 const LEAST = 0.1;
 
 export function growthPicture({ dimensions }: DimensionResults): string {

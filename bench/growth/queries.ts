@@ -1,4 +1,4 @@
-/** The same traffic again and again, on a database in which there is ever more. */
+/** Measures the same traffic again and again, on a database that grows from step to step. */
 
 import { until } from "../../test/scenario/until.ts";
 import { repeatedBundle } from "../../test/support/bundle-rows.ts";
@@ -7,10 +7,10 @@ import { deliver } from "../cost/runs.ts";
 import type { Units } from "../cost/units.ts";
 import { post } from "../throughput/load.ts";
 
-/** What each delivery of one step has cost. */
+/** The use of one step, and its number of deliveries. */
 export type Step = Readonly<{ size: number; units: Units; delivered: number; ms: number }>;
 export type Growth = Readonly<{
-  /** What pages call it by that show its figures. */
+  /** The name by which pages refer to its figures. */
   id: string;
   what: string;
   steps: readonly Step[];
@@ -26,18 +26,18 @@ const PER_STATEMENT = 100_000;
 
 const PER_BUNDLE = 100;
 const WARM_UP = 400;
-/** Long ago to the sweep, and young to retention. */
+/** Old to the sweep, and too young for retention. */
 const LONG_AGO = Date.now() - 24 * 60 * 60_000;
 const NEVER = 8_640_000_000_000;
 
-/** Events that were delivered long ago. */
+/** Grows by events that were delivered long ago. */
 export async function grownStore(stack: MeteredStack): Promise<Growth> {
   const [destination = ""] = await stack.destinations(1);
   const grow = (count: number) => storeDelivered(stack, count, destination);
   return { id: "stored", what: "events stored", steps: await stepsOf(stack, STORED, grow) };
 }
 
-/** What waits is worked off at a destination to which ever more has been delivered. */
+/** Works off a backlog at a destination to which more and more has been delivered. */
 export async function grownPast(stack: MeteredStack): Promise<Growth> {
   const [destination = ""] = await stack.destinations(1);
   const grow = (count: number) => storeDelivered(stack, count, destination);
@@ -49,22 +49,22 @@ export async function grownPast(stack: MeteredStack): Promise<Growth> {
   };
 }
 
-/** The tenant has ever more destinations, of which one takes what is posted. */
+/** Grows by destinations of the tenant, one of which takes the posted events. */
 export async function grownDestinations(stack: MeteredStack): Promise<Growth> {
   await stack.destinations(1);
   const grow = async (count: number) => {
-    for (let i = 0; i < count; i++) await createUnconcerned(stack);
+    for (let i = 0; i < count; i++) await createUnrelated(stack);
   };
   const [first = 0] = DESTINATIONS;
   const steps = await stepsOf(stack, DESTINATIONS, (count) => grow(count === first ? count - 1 : count));
   return { id: "destinations", what: "destinations of the tenant", steps };
 }
 
-async function createUnconcerned(stack: MeteredStack): Promise<void> {
+async function createUnrelated(stack: MeteredStack): Promise<void> {
   await stack.api.post("/v1/destinations", { url: `${stack.receiver.url}/other`, event_types: ["nothing"] });
 }
 
-/** Deliveries that wait for another destination, which is paused. */
+/** Grows by waiting deliveries of another destination, which is paused. */
 export async function grownBacklog(stack: MeteredStack): Promise<Growth> {
   const { id } = await stack.api.post<{ id: string }>("/v1/destinations", {
     url: `${stack.receiver.url}/paused`,
@@ -86,7 +86,7 @@ export async function grownBacklog(stack: MeteredStack): Promise<Growth> {
 
 type Measured = Omit<Step, "size">;
 
-/** @param grow adds so many */
+/** @param grow adds this many */
 async function stepsOf(
   stack: MeteredStack,
   sizes: readonly number[],
@@ -97,7 +97,7 @@ async function stepsOf(
   for (const [i, size] of sizes.entries()) {
     let missing = size - (sizes[i - 1] ?? 0);
     for (; missing > 0; missing -= PER_STATEMENT) await grow(Math.min(missing, PER_STATEMENT));
-    // The sweep passes what has been added; from then on each sees what is new, as in production.
+    // This sweep passes the added rows; later ones see only what is new, as in production.
     await stack.tick();
     steps.push({ size, ...(await measure()) });
     console.log(`${size.toLocaleString("en")} done`);
@@ -106,8 +106,8 @@ async function stepsOf(
 }
 
 /**
- * From the second post on: the first reads anew what was changed by hand, the tenant's destinations and the bundles
- * that came since the Worker itself has committed one.
+ * Measures after a warm-up: the first post reads anew what SQL has changed, the tenant's destinations and the bundles
+ * inserted since the Worker itself last committed one.
  */
 async function measured(stack: MeteredStack): Promise<Measured> {
   await deliver(stack, { events: WARM_UP, perPost: PER_BUNDLE });
@@ -117,7 +117,7 @@ async function measured(stack: MeteredStack): Promise<Measured> {
   return { delivered, units: (await used()).units, ms: performance.now() - startedAt };
 }
 
-/** What was posted while the destination was paused. Counted from its resumption on. */
+/** Posts a backlog to the paused destination, and counts from its resumption until all is delivered. */
 async function workedOff(stack: MeteredStack, destination: string): Promise<Measured> {
   const path = `/v1/destinations/${destination}`;
   const waiting = async () => {
@@ -126,7 +126,7 @@ async function workedOff(stack: MeteredStack, destination: string): Promise<Meas
   };
   await stack.api.post(`${path}/pause`, {});
   await post(stack.running, { name: "", events: BACKLOG, perPost: 100, connections: 4 }, 1);
-  const otherwise = () => `${BACKLOG} do not wait`;
+  const otherwise = () => `fewer than ${BACKLOG} deliveries wait`;
   await until(async () => (await waiting()) === BACKLOG, { otherwise });
   await stack.delivered(0);
   const used = await stack.metered();
@@ -136,7 +136,7 @@ async function workedOff(stack: MeteredStack, destination: string): Promise<Meas
   return { delivered: BACKLOG, units: (await used()).units, ms: performance.now() - startedAt };
 }
 
-/** Bundles of a hundred that were accepted long ago, and their deliveries, which have all succeeded. */
+/** Inserts bundles of a hundred events that were accepted long ago, and all delivered. */
 async function storeDelivered(stack: MeteredStack, count: number, destination: string): Promise<void> {
   const { first, last } = await storeBundles(stack, count, destination);
   await stack.sql(
@@ -148,7 +148,7 @@ async function storeDelivered(stack: MeteredStack, count: number, destination: s
   );
 }
 
-/** Half of a mask in which every bit is set: bundles here have a hundred events. */
+/** Half of a mask with every bit set, for bundles of a hundred events. */
 const ALL = 2 ** 50 - 1;
 
 async function storeBundles(stack: MeteredStack, events: number, destination: string) {

@@ -1,4 +1,4 @@
-/** What grows with what, as a table. */
+/** One series of growth as a table. */
 import { table } from "../markdown.ts";
 import type { GrowthResults } from "../results.ts";
 import type { Growth, Step } from "./queries.ts";
@@ -7,7 +7,7 @@ const counted: readonly [title: string, value: (step: Step) => number][] = [
   ["rows written", ({ units, delivered }) => units.d1RowsWritten / delivered],
   ["rows read", ({ units, delivered }) => units.d1RowsRead / delivered],
 ];
-/** How many messages come together to a consumer is chance, and with it how many round trips they take. */
+/** These depend on how many messages happen to share a batch, so they get no ratio. */
 const byChance: typeof counted = [["round trips", ({ units, delivered }) => units.d1RoundTrips / delivered]];
 const shown = [...counted, ...byChance];
 

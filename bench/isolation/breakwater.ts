@@ -1,4 +1,4 @@
-/** Breakwater: one instance for all phases. The destination with the backlog is paused outside of its phase. */
+/** Breakwater runs as one instance for all phases. The destination with the backlog is paused outside of its phase. */
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { breakwater } from "../throughput/breakwater.ts";
 import { KEY } from "../throughput/contender.ts";
@@ -15,7 +15,7 @@ import {
 export async function phasedBreakwater(setup: Setup): Promise<PhasedContender> {
   const running = await breakwater.start(setup.customers.urls);
   const api = apiClient(running.url, KEY);
-  const ids = await destinationsOf(api, setup.customers.urls);
+  const ids = await destinationIds(api, setup.customers.urls);
   const call = (customer: number, what: "pause" | "resume") =>
     api.post(`/v1/destinations/${ids[customer]}/${what}`, {});
 
@@ -30,7 +30,7 @@ export async function phasedBreakwater(setup: Setup): Promise<PhasedContender> {
     await call(customerWith(trouble, 0), "pause");
     await postBacklog(running, setup, trouble);
   }
-  // When these events have arrived, the whole backlog before them waits.
+  // Once these events have arrived, the whole backlog before them waits.
   await reachAll(running, setup, HEALTHY);
   return { contender: breakwater, ready, stop: running.stop };
 }
@@ -41,7 +41,7 @@ type Page = Readonly<{
 }>;
 
 /** The ids of the destinations with these URLs, in their order. */
-async function destinationsOf(api: ApiClient, urls: readonly string[]): Promise<readonly string[]> {
+async function destinationIds(api: ApiClient, urls: readonly string[]): Promise<readonly string[]> {
   const idOf = new Map<string, string>();
   let cursor = "";
   do {

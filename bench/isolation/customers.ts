@@ -2,25 +2,25 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Endpoints, openEndpoints } from "../throughput/endpoints.ts";
 
-/** `busy`: it answers slowly. */
+/** `busy` answers slowly. */
 export type Behaviour = "well" | "hangs" | "fails" | "busy";
 
-/** By the customer's number. */
+/** The endpoints of all customers; `urls` is in the order of their numbers. */
 export type Customers = Pick<Endpoints, "urls" | "arrivals"> &
   Readonly<{
-    /** All are well at first. */
-    behave: (customer: number, mood: Behaviour) => void;
+    /** Sets how a customer's endpoint behaves; all are well at first. */
+    behave: (customer: number, behaviour: Behaviour) => void;
   }>;
 
 const BUSY_MS = 100;
 
 export async function openCustomers(count: number): Promise<Customers> {
-  const moods = new Map<number, Behaviour>();
+  const behaviours = new Map<number, Behaviour>();
   const endpoints = await openEndpoints(count, undefined, async (customer) => {
-    const mood = moods.get(customer);
-    if (mood === "hangs") return new Promise<never>(() => {});
-    if (mood === "busy") await sleep(BUSY_MS);
-    return mood === "fails" ? 500 : 204;
+    const behaviour = behaviours.get(customer);
+    if (behaviour === "hangs") return new Promise<never>(() => {});
+    if (behaviour === "busy") await sleep(BUSY_MS);
+    return behaviour === "fails" ? 500 : 204;
   });
-  return { ...endpoints, behave: (customer, mood) => void moods.set(customer, mood) };
+  return { ...endpoints, behave: (customer, behaviour) => void behaviours.set(customer, behaviour) };
 }

@@ -1,30 +1,17 @@
-/** What the delays of a phase come to, and how phases compare: ratios within a round, medians over rounds. */
+/** Quantiles of a phase's delays, ratios of phases within a round, and medians over rounds. */
 
 import type { AtLeast } from "../results.ts";
 
-/** From post to arrival; `arrived` is false when it had not come when the waiting ended. */
-export type Delay = Readonly<{ ms: number; arrived: boolean; sinceStartMs: number }>;
+/** The time from post to arrival or, if `arrived` is false, to the end of the wait. */
+export type Delay = Readonly<{ ms: number; arrived: boolean }>;
 
-/** Milliseconds. */
-type Figure = AtLeast;
+/** In ms. */
+export type Quantiles = Readonly<{ p50: AtLeast; p99: AtLeast }>;
 
-export type Quantiles = Readonly<{ p50: Figure; p99: Figure }>;
-
-/** All of a phase, and the part of it in which the trouble is known. */
-export type PhaseFigures = Readonly<{ whole: Quantiles; after: Quantiles }>;
-
-/** What belongs to the first contact at the longest: later than that, the trouble is known. */
-export const CONTACT_MS = 5_000;
-
-export function figuresOf(delays: readonly Delay[]): PhaseFigures {
-  const after = delays.filter(({ sinceStartMs }) => sinceStartMs >= CONTACT_MS);
-  return { whole: quantilesOf(delays), after: quantilesOf(after) };
-}
-
-function quantilesOf(delays: readonly Delay[]): Quantiles {
-  // What has not arrived takes longest, however short it has been under way.
+export function quantilesOf(delays: readonly Delay[]): Quantiles {
+  // Missing events count as the slowest, however recently they were posted.
   const sorted = delays.toSorted((a, b) => Number(b.arrived) - Number(a.arrived) || a.ms - b.ms);
-  const at = (q: number): Figure => {
+  const at = (q: number): AtLeast => {
     const { ms, arrived } = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? nothing;
     return { value: ms, more: !arrived };
   };
@@ -33,12 +20,12 @@ function quantilesOf(delays: readonly Delay[]): Quantiles {
 
 const nothing = { ms: Number.NaN, arrived: true };
 
-export function ratio(against: Figure, base: Figure): Figure {
+export function ratio(against: AtLeast, base: AtLeast): AtLeast {
   return { value: against.value / base.value, more: against.more };
 }
 
-/** The middle one. Of what is "so much at least" it is so much at least. */
-export function median(figures: readonly Figure[]): Figure {
+/** The median. It is a lower bound if the figure in the middle is one. */
+export function median(figures: readonly AtLeast[]): AtLeast {
   const sorted = figures.toSorted((a, b) => a.value - b.value);
   return sorted[Math.floor(sorted.length / 2)] ?? { value: Number.NaN, more: false };
 }

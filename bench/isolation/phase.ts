@@ -1,4 +1,4 @@
-/** A few seconds of steady traffic, and how long each event of the healthy customers was under way. */
+/** Posts a few seconds of steady traffic, and measures how long each event of the healthy customers takes. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Running } from "../throughput/contender.ts";
 import type { Customers } from "./customers.ts";
@@ -8,18 +8,18 @@ import type { Post, Posted } from "./post-events.ts";
 
 const PHASE_MS = 9_000;
 const TICK_MS = 200;
-/** Events a second for all the healthy ones together. */
+/** Events a second for all healthy customers together. */
 export const HEALTHY_PER_SECOND = 50;
-/** How long the last events are waited for. */
+/** How long to wait for the last events. */
 const LATEST_MS = 3_000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
-/** @param theOne gets so many events a second beside the healthy ones */
+/** @param troubled the customer that may be in trouble, and its events a second */
 export async function phase(
   running: Running,
   { arrivals }: Customers,
   post: Post,
-  theOne: Readonly<{ customer: number; perSecond: number }>,
+  troubled: Readonly<{ customer: number; perSecond: number }>,
 ): Promise<Delay[]> {
   const startedAt = performance.now();
   const posted: Posted[] = [];
@@ -28,7 +28,7 @@ export async function phase(
     await sleep(Math.max(0, startedAt + tick * TICK_MS - performance.now()));
     const count = perTick(HEALTHY_PER_SECOND);
     const well = Array.from({ length: count }, (_, i) => (tick * count + i) % HEALTHY);
-    const others = Array<number>(perTick(theOne.perSecond)).fill(theOne.customer);
+    const others = Array<number>(perTick(troubled.perSecond)).fill(troubled.customer);
     posted.push(...(await post(running, [...well, ...others])));
   }
   const watched = posted.filter(({ customer }) => customer < HEALTHY);
@@ -37,11 +37,10 @@ export async function phase(
   return watched.map(({ number, at }) => ({
     ms: (arrivals.get(number) ?? now) - at,
     arrived: arrivals.has(number),
-    sinceStartMs: at - startedAt,
   }));
 }
 
-/** Until all of them have arrived, or time is up. */
+/** Waits until all have arrived or time is up, and returns whether all have. */
 export async function arrived(
   posted: readonly Posted[],
   arrivals: Customers["arrivals"],
@@ -49,6 +48,6 @@ export async function arrived(
 ): Promise<boolean> {
   const deadline = performance.now() + patienceMs;
   const missing = () => posted.some(({ number }) => !arrivals.has(number));
-  while (missing() && performance.now() < deadline) await sleep(LOOK_MS);
+  while (missing() && performance.now() < deadline) await sleep(POLL_MS);
   return !missing();
 }

@@ -17,7 +17,7 @@ export type PhasedContender = Readonly<{
 /** `end` undoes the fault. */
 export type Ready = Readonly<{ running: Running; end: () => Promise<void> }>;
 
-/** So many posts to every customer open every concurrency window. */
+/** With this many posts to every customer, every concurrency window is open. */
 const WARM_UP = 12;
 const WARM_MS = 60_000;
 const PER_POST = 100;
@@ -26,7 +26,7 @@ export async function warmUp(running: Running, setup: Setup): Promise<void> {
   for (let i = 0; i < WARM_UP; i++) await reachAll(running, setup);
 }
 
-/** One event for each customer, or for the first so many; resolves when all have arrived. */
+/** Posts one event to each customer, or to the first `first` only; resolves when all have arrived. */
 export async function reachAll(running: Running, { customers, post }: Setup, first?: number): Promise<void> {
   const posted = await post(running, [...customers.urls.keys()].slice(0, first));
   if (!(await arrived(posted, customers.arrivals, WARM_MS)))

@@ -1,13 +1,11 @@
-/** Posts events; each has a number of its own, by which its arrival is recognized. */
+/** Posts events with unique numbers, by which their arrivals are recognized. */
 import { type Running, typeOf } from "../throughput/contender.ts";
+import { padded } from "../throughput/load.ts";
 
 export type Post = (to: Running, customers: readonly number[]) => Promise<readonly Posted[]>;
 
 /** An event on its way to a customer; `at` in ms of `performance.now()`, before it was sent. */
 export type Posted = Readonly<{ number: number; customer: number; at: number }>;
-
-/** About a kilobyte an event, as webhooks commonly have. */
-const PADDING = "x".repeat(900);
 
 /** Posts one event for each of the customers, in one request. Rejects unless they are accepted. */
 export function newPost(): Post {
@@ -17,7 +15,7 @@ export function newPost(): Post {
     const posted = customers.map((customer) => ({ number: next++, customer, at }));
     const events = posted.map(({ number, customer }) => ({
       type: typeOf(customer),
-      data: { number, padding: PADDING },
+      data: padded(number),
     }));
     const response = await fetch(`${url}/v1/events/batch`, {
       method: "POST",

@@ -4,11 +4,11 @@ import { table } from "../markdown.ts";
 import type { AtLeast, IsolationResults } from "../results.ts";
 import type { Contender } from "../throughput/contender.ts";
 import { type Fault, HEALTHY, none, troubles } from "./faults.ts";
-import { CONTACT_MS, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
+import { median, type Quantiles, ratio } from "./figures.ts";
 import { HEALTHY_PER_SECOND } from "./phase.ts";
 
 /** One round of one contender: once with each trouble, and once with none. */
-export type Round = ReadonlyMap<Fault, PhaseFigures>;
+export type Round = ReadonlyMap<Fault, Quantiles>;
 
 export type Series = Readonly<{ contender: Contender; rounds: readonly Round[] }>;
 
@@ -25,7 +25,7 @@ export function report(series: readonly Series[]): string {
 }
 
 export function isolationTable({ rows }: IsolationResults): string {
-  const head = ["the one", "", "p50, ms", "ratio", "p99, ms", "ratio"];
+  const head = ["one destination", "", "p50, ms", "ratio", "p99, ms", "ratio"];
   const isNew = ({ trouble }: Row, i: number) => trouble !== rows[i - 1]?.trouble;
   return table(
     head,
@@ -35,13 +35,13 @@ export function isolationTable({ rows }: IsolationResults): string {
 
 function introduction(rounds: number): string {
   const backlogged = troubles.find(({ waiting }) => waiting > 0) ?? none;
-  return `${HEALTHY} healthy destinations take ${HEALTHY_PER_SECOND} events a second between them, and one more takes ${none.perSecond}: it is well, or it hangs or fails from one moment to the next, or it works off what waits for it (and takes ${backlogged.perSecond} new events a second). The time is from the post to the arrival at the healthy ones; a ratio is that of the same round, to the phase in which the one is well; medians of ${rounds} rounds in alternating order.`;
+  return `${HEALTHY} healthy destinations take ${HEALTHY_PER_SECOND} events a second between them. One more takes ${none.perSecond}: it is well, it suddenly hangs or fails, or it works off a backlog (and takes ${backlogged.perSecond} new events a second). Times are from the post to the arrival at the healthy destinations. Ratios compare with the phase of the same round in which the one destination is well. Medians of ${rounds} rounds in alternating order.`;
 }
 
 function rowOf({ contender, rounds }: Series, trouble: Fault): Row {
   const pairs = rounds.flatMap((round) => {
     const [without, its] = [round.get(none), round.get(trouble)];
-    return without && its ? [{ without: without.whole, with: its.whole }] : [];
+    return without && its ? [{ without, with: its }] : [];
   });
   const of = (q: keyof Quantiles) => ({
     without: median(pairs.map(({ without }) => without[q])),
@@ -60,15 +60,15 @@ function digitsFor({ value }: AtLeast): number {
   return value < 20 ? 1 : 0;
 }
 
-/** Large numbers without decimals, grouped. */
+/** Rounds a figure: numbers from 100 on have no decimals. */
 export function textOf({ value, more }: AtLeast, digits: number): string {
   const shown = value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(digits);
   return more ? `> ${shown}` : shown;
 }
 
-const READING = `“>”: had not arrived when the phase was over. The one has been well until the phase begins; the first ${CONTACT_MS / 1000} s count as the first contact. Until it is known that it hangs, a batch waits for it as long as twenty times what it has taken before, a fifth of a second here. The one with a backlog works it off meanwhile, ten at once, 100 ms each; what is new for it takes as long, and so does a batch that brings it. In the local simulator one consumer takes one batch after the other, so that whatever makes a batch last longer delays the next, and everything runs on one thread; in production other consumers can take the next batch.
+const READING = `“>”: had not arrived when the phase ended. The one destination is well until the phase begins. Until Breakwater knows that it hangs, a batch waits for it up to twenty times as long as it has taken before, here a fifth of a second. A backlog is worked off during the phase, ten at once at 100 ms each; new events for that destination take as long, and so does a batch with one of them. In the local simulator one consumer takes one batch after the other, and everything runs on one thread, so whatever prolongs a batch delays the next; in production other consumers can take the next batch.
 
-BullMQ's hundred places are shared by all destinations, and its jobs go in the order in which they came: whoever needs more has to build a queue for each destination, or buy the groups of BullMQ Pro.`;
+All destinations share BullMQ's hundred places, and its jobs run in the order in which they came. To isolate destinations, one needs a queue for each, or the groups of BullMQ Pro.`;
 
 function settings(series: readonly Series[]): string {
   const lines = series.map(

@@ -1,4 +1,4 @@
-/** The same load on each of them, in turn, and what came of it. */
+/** Measures contenders in turn, under the same load. */
 import type { LoadTable } from "../results.ts";
 import { playRounds } from "../rounds.ts";
 import type { Contender } from "../throughput/contender.ts";
@@ -7,18 +7,18 @@ import type { Shape } from "../throughput/load.ts";
 import { type Series, tablesOf } from "../throughput/report.ts";
 import { type Figures, measure } from "../throughput/round.ts";
 
-/** What each of them takes: who has no endpoint for batches is not in the batches' table. */
+/** A contender, and the loads that it takes: one without an endpoint for batches is not in the table of batches. */
 export type Entrant = Readonly<{ contender: Contender; shapes: readonly Shape[] }>;
 
 /**
- * @param tell hears of each measurement
+ * @param log receives a line for each measurement
  * @throws when an event does not arrive in time, or arrives unsigned from a contender that signs
  */
 export async function compare(
   entrants: readonly Entrant[],
   endpoints: Endpoints,
   rounds: number,
-  tell: (text: string) => void,
+  log: (text: string) => void,
 ): Promise<LoadTable[]> {
   const series: (Series & { readonly rounds: Figures[] })[] = [];
   for (const shape of new Set(entrants.flatMap(({ shapes }) => shapes)))
@@ -35,10 +35,10 @@ export async function compare(
           throw new Error(`${contender.name} sent ${endpoints.unsigned()} unsigned`);
         if (round > 0) of.rounds.push(figures);
         const rates = `${figures.acceptedPerSecond.toFixed(0)} accepted, ${figures.deliveredPerSecond.toFixed(0)} delivered a second`;
-        tell(`round ${round} of ${rounds} · ${contender.name} · ${of.shape.name} · ${rates}`);
+        log(`round ${round} of ${rounds} · ${contender.name} · ${of.shape.name} · ${rates}`);
       }
     },
-    tell,
+    log,
   );
   return tablesOf(series.filter((one) => one.rounds.length > 0));
 }

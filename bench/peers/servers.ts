@@ -1,4 +1,4 @@
-/** Servers that run already, as contenders: what is to be set up there, and how an event is posted to each. */
+/** Contenders that are running servers: how each is set up, and how an event is posted to it. */
 import { randomUUID } from "node:crypto";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { createDestinations } from "../throughput/breakwater.ts";
@@ -15,7 +15,10 @@ export type Server = Readonly<{
   note: string;
 }>;
 
-/** An application with an endpoint for each channel: event types would have to be made for the whole organization. */
+/**
+ * Creates an application with an endpoint for each channel. Event types would have to be created for the whole
+ * organization.
+ */
 export function svix(server: Server): Contender {
   return contender("Svix server", server, async (api, endpoints) => {
     const { id } = await api.post<{ id: string }>("/api/v1/app/", { name: nameOfRun() });
@@ -33,7 +36,10 @@ export function svix(server: Server): Contender {
   });
 }
 
-/** A tenant with a destination for each topic. Its signatures are its own: it takes no secret from a customer. */
+/**
+ * Creates a tenant with a destination for each topic. Outpost makes the signing secrets itself: it takes none from a
+ * customer.
+ */
 export function outpost(server: Server): Contender {
   return contender("Outpost", server, async (api, endpoints) => {
     const tenantId = nameOfRun();
@@ -52,7 +58,7 @@ export function outpost(server: Server): Contender {
   });
 }
 
-/** A tenant of a deployment, whose destinations are removed in the end. */
+/** Creates destinations of a tenant in a deployment, and removes them in the end. */
 export function deployedBreakwater({ url, token, pids, note }: Server): Contender {
   return {
     name: "Breakwater, deployed",
@@ -86,7 +92,7 @@ type SetUp = (
   }>
 >;
 
-/** It takes one event a post. */
+/** A server that takes one event a post. */
 function contender(name: string, server: Server, setUp: SetUp): Contender {
   const { url, token, pids, note } = server;
   return {
@@ -109,7 +115,7 @@ function contender(name: string, server: Server, setUp: SetUp): Contender {
   };
 }
 
-/** For what is made at a server: it may be one that others use too. */
+/** A unique name for created objects: others may use the server too. */
 function nameOfRun(): string {
   return `breakwater-bench-${randomUUID()}`;
 }

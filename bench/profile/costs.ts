@@ -1,12 +1,15 @@
 /**
- * What a call stack is told as, in words of what is done for an event. Most time is the runtime's own, in
- * native code whose names say what it works at, so stacks are told by these.
+ * Classifies a call stack by the work that it does for an event. Most samples are in native code of the runtime, so the
+ * names of native functions decide.
  */
 
-/** Names of functions, the one at work first. */
+/** Names of functions, the innermost first. */
 export type Stack = readonly string[];
 
-/** The first that fits the beginning of some function's name. Elsewhere names list the types of their arguments. */
+/**
+ * The first pattern that matches the beginning of any function's name decides. The rest of a name lists the types of
+ * its arguments, so it is not searched.
+ */
 const kinds: readonly (readonly [name: string, marks: RegExp])[] = [
   ["garbage collection", /^v8::internal::(Heap::CollectGarbage|MinorGC|Scavenge|Sweeper|ConcurrentMark)/m],
   ["D1: SQLite at work", /^(workerd::api::SqlStorage|JS:.*database\.worker\.js)/m],
@@ -27,7 +30,7 @@ const kinds: readonly (readonly [name: string, marks: RegExp])[] = [
 
 const OTHERS = "the runtime: promises, contexts, locks";
 
-/** The share of each kind in all stacks, the dearest first. */
+/** The share of each kind of work in all stacks, the largest first. */
 export function sharesOf(stacks: readonly Stack[]): ReadonlyMap<string, number> {
   const counts = Map.groupBy(stacks, kindOf);
   const shares = [...counts].map(([kind, { length }]) => [kind, length / stacks.length] as const);

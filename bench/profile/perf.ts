@@ -1,4 +1,4 @@
-/** Linux `perf`: which functions of a process are at work, asked a thousand times for each second of CPU. */
+/** Samples the call stacks of a process with Linux `perf`, about a thousand times for each second of CPU. */
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Stack } from "./costs.ts";
 
-/** No round number, so that nothing periodic is always or never seen. */
+/** Not a round number, so that periodic work is not always or never sampled. */
 const SAMPLES_PER_CPU_SECOND = 997;
 
 export function missingPerf(): string | undefined {
@@ -18,8 +18,8 @@ export function missingPerf(): string | undefined {
   }
 }
 
-/** What the process and all its threads are at while `work` goes on. */
-export async function recorded(pid: number, work: () => Promise<void>): Promise<readonly Stack[]> {
+/** Samples all threads of the process while `work` runs. */
+export async function sampledStacks(pid: number, work: () => Promise<void>): Promise<readonly Stack[]> {
   const place = mkdtempSync(join(tmpdir(), "breakwater-perf-"));
   const file = join(place, "perf.data");
   try {

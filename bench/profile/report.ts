@@ -2,7 +2,7 @@
 import { fixed, table } from "../markdown.ts";
 import type { ProfileResults } from "../results.ts";
 
-/** The rows in the order of what delivering takes. */
+/** Orders the rows by their share in delivering. */
 export function profileTable({ columns }: ProfileResults, shape: string): string {
   const shown = columns.filter((column) => column.shape === shape);
   const order = shown.find(({ what }) => what === "delivered")?.parts ?? {};

@@ -1,7 +1,7 @@
 /**
- * "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015) again: clients contend for one row with
- * optimistic locking, and whoever loses backs off. If the waits of `src/core/retry/backoff.ts` are right and
- * this engine is honest, the article's ranking must come out. Network 10 ms ± 2, base 5 ms, cap 2 s.
+ * Repeats "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): clients contend for one row with optimistic
+ * locking, and the losers back off. If the waits of `src/core/retry/backoff.ts` and this engine are right, the
+ * article's ranking must come out. Network 10 ms ± 2, base 5 ms, cap 2 s.
  */
 
 import { backoffSeconds, type Jitter, jittered } from "../../src/core/retry/backoff.ts";
@@ -16,7 +16,7 @@ export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: numb
 const DELAYS = { base: 5, factor: 2, cap: 2_000 };
 const RUNS = 20;
 
-/** Two numbers of clients, with every kind of jitter that the article has. */
+/** Two numbers of clients, with each kind of jitter in the article. */
 export function contention(seed: number): Section<readonly Contention[]> {
   const runs = [20, 100].flatMap((clients) =>
     (["none", "equal", "full", "decorrelated"] as const).map((jitter) => ({
@@ -27,7 +27,7 @@ export function contention(seed: number): Section<readonly Contention[]> {
   return { runs, read: (played) => runs.map((run) => played(run)) };
 }
 
-/** The mean of some runs. */
+/** The mean of several runs. */
 export async function contend(clients: number, jitter: Jitter, seed: number): Promise<Contention> {
   const runs: { calls: number; ms: number }[] = [];
   for (let run = 0; run < RUNS; run++) runs.push(await contendOnce(clients, jitter, seed + run));
@@ -44,7 +44,7 @@ async function contendOnce(clients: number, jitter: Jitter, seed: number) {
 
   const network = (then: () => void) => engine.after(Math.max(1, normal(10, 2, engine.random)), then);
 
-  /** Reads the version, then writes if nobody else has: each a call there and back. */
+  /** Reads the version, then writes unless it has changed; each is a round trip. */
   function attempt(lost: number, previous: number | undefined): void {
     network(() => {
       const seen = version;
@@ -73,7 +73,7 @@ async function contendOnce(clients: number, jitter: Jitter, seed: number) {
   return { calls, ms: engine.now() - BEGINNING };
 }
 
-/** Box and Muller. */
+/** A normally distributed number, by the method of Box and Muller. */
 function normal(mean: number, deviation: number, random: Random): number {
   const radius = Math.sqrt(-2 * Math.log(1 - random()));
   return mean + deviation * radius * Math.cos(2 * Math.PI * random());

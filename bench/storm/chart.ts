@@ -1,6 +1,6 @@
 /**
- * Arrivals per second over time as small SVG pictures: one panel per sender, all on the same scale, the
- * capacity as a line, the trouble shaded. Readable on light and on dark; no scripts, no fonts of its own.
+ * Draws arrivals per second over time as small SVG pictures: one panel per sender, all on the same scale, the capacity
+ * as a line, the trouble shaded. Readable on light and on dark pages; no scripts, no embedded fonts.
  */
 import { capacityOf } from "../../src/simulator/receiver.ts";
 import type { Scenario } from "../../src/simulator/scenario.ts";
@@ -12,7 +12,7 @@ const PANEL = 96;
 const GAP = 34;
 const LEFT = 46;
 const TOP = 40;
-/** Points of one curve: each shows the fullest second of its stretch. */
+/** Points of one curve: each shows the fullest second of its interval. */
 const POINTS = 360;
 
 /** Colours of a picture, for light and dark pages: `a` is a curve, `o` trouble, `c` a limit, `x` an axis, `t` a title. */
@@ -29,7 +29,7 @@ type Scale = Readonly<{
   most: number;
 }>;
 
-/** @param seconds how much of the time is shown, from the beginning */
+/** @param seconds how long the time axis is, from the beginning */
 export function chart(scenario: Scenario, panels: readonly Panel[], seconds: number): string {
   const capacity = capacityOf(scenario.server);
   const curves = panels.map(({ arrivals }) => fullest(arrivals, seconds));
@@ -46,7 +46,7 @@ ${drawn.join("\n")}
 `;
 }
 
-/** The square root of the rate: a herd and a trickle are to be seen in the same picture. */
+/** Uses the square root of the rate, so that a herd and a trickle are both visible in one picture. */
 function scaleFor(seconds: number, most: number): Scale {
   return {
     x: (second) => LEFT + (second / seconds) * (WIDTH - LEFT - 12),

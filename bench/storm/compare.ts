@@ -1,4 +1,4 @@
-/** Many senders in one scenario, side by side. Each gets the same seed and so the same traffic. */
+/** Compares senders in one scenario. Each gets the same seed and so the same traffic. */
 import { type Figures, type Simulated, simulationFiguresOf } from "../../src/simulator/figures.ts";
 import { recoveryOf } from "../../src/simulator/scenario.ts";
 import type { Played, Run, Section } from "./runs.ts";
@@ -6,13 +6,13 @@ import type { Scenario } from "./scenarios.ts";
 import type { Contender } from "./sender.ts";
 import { simulate } from "./simulate.ts";
 
-/** Of one sender in one scenario, everything that is shown anywhere. */
+/** All figures of one sender in one scenario that are shown anywhere. */
 export type Outcome = Readonly<{
   figures: Figures;
-  /** At the first receiver, by the second, as far as pictures go. */
+  /** Arrivals at the first receiver by the second, for as long as pictures show. */
   arrivals: readonly number[];
   deliveries: number;
-  /** Of what was there when the receiver recovered: from the recovery to the delivery, seconds. */
+  /** Seconds from the recovery to the delivery, for deliveries that were waiting when the receiver recovered. */
   recoveredP50S: number;
   recoveredMostS: number;
 }>;
@@ -67,6 +67,6 @@ function recoveredIn({ scenario, ledger }: Simulated) {
 
 export function resultOf({ results }: Comparison, name: string): Result {
   const found = results.find((result) => result.name === name);
-  if (!found) throw new Error(`Nothing is known of ${name}`);
+  if (!found) throw new Error(`There is no result of ${name}`);
   return found;
 }

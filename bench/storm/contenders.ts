@@ -1,4 +1,4 @@
-/** Who is compared. Breakwater is last, as in every table. */
+/** The senders that are compared. Breakwater is last, as in every table. */
 import { type RetrySpec, resolveRetry } from "../../src/core/retry/policy.ts";
 import { presetNames } from "../../src/core/retry/presets.ts";
 import { breakwater } from "./breakwater/sender.ts";
@@ -26,12 +26,12 @@ export const contenders: readonly Contender[] = [
   ourselves,
 ];
 
-/** The presets behind Breakwater's gate, which is how they are used: what is left for the schedule to decide. */
+/** The presets behind Breakwater's gate, which is how they are used: these show what the schedule still decides. */
 export const presetsBehindTheGate: readonly Contender[] = presetNames.map((preset) =>
   behindTheGate(preset, { preset }),
 );
 
-/** Breakwater with this policy. Names that stand for the same policy are the same contender. */
+/** Breakwater with this retry policy. Equal policies are the same contender, whatever their names. */
 export function behindTheGate(name: string, retry: RetrySpec): Contender {
   return {
     name,

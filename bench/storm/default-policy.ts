@@ -1,6 +1,6 @@
 /**
- * What the default policy is chosen by: outages of days with little traffic, its jitter, and statuses of a server
- * that is there and refuses. Everything runs behind the gate, as a destination's own policy does.
+ * The comparisons behind the default policy: outages of days with little traffic, its jitter, and a server that is up
+ * and refuses. Everything runs behind the gate, as a destination's own policy does.
  */
 
 import type { RetrySpec } from "../../src/core/retry/policy.ts";
@@ -14,7 +14,7 @@ import { alignedTable, duration } from "./table.ts";
 
 type Variant = Readonly<{ name: string; retry: RetrySpec }>;
 
-/** A part of the report: what is compared, and the figures of it. */
+/** A part of the report: its title and text, and the figures that it compares. */
 export type PolicyFigures = Readonly<{
   title: string;
   says: string;
@@ -47,7 +47,7 @@ function refusals(status: number): Part["runs"] {
   return [
     [refused(`${status} for 1 h`, status, HOUR), variants],
     [refused(`${status} for 24 h`, status, 24 * HOUR), variants],
-    // Longer than the age limit: for ever, as far as these deliveries are concerned.
+    // Longer than the age limit, so for these deliveries the same as for ever.
     [refused(`${status} for 4 days`, status, 96 * HOUR), variants],
   ];
 }
@@ -70,8 +70,8 @@ const parts: readonly Part[] = [
     ),
   },
   {
-    title: "A server that is there and refuses",
-    says: "60 an hour for as long as it lasts, a day at most. Whoever refuses more than a hundred deliveries for good is paused: what was posted from then on waits for a person and is open here.",
+    title: "A server that is up and refuses",
+    says: "60 an hour for as long as it lasts, a day at most. A destination that refuses more than a hundred deliveries for good is paused: deliveries posted from then on wait for a person and are open here.",
     runs: refusals(423),
   },
   {
@@ -81,7 +81,7 @@ const parts: readonly Part[] = [
   },
 ];
 
-/** Part by part, the longest last. */
+/** Returns the parts in the order of their length. */
 export function policyFigures(seed: number): Section<PolicyFigures>[] {
   return parts.map(({ title, says, runs }) => {
     const outcomes = runs.flatMap(([scenario, variants]) =>

@@ -1,11 +1,10 @@
 /**
- * Virtual time for code that awaits, as long as it awaits nothing but this engine's promises: after every
- * moment in which one was resolved, the real event loop turns once, so that all that follows from it has
- * happened before time moves on.
+ * Virtual time for asynchronous code that awaits only this engine's promises: after every moment in which one was
+ * resolved, the real event loop turns once, so that everything that follows has happened before time moves on.
  *
- * While code of the simulation runs, `Date.now`, `Math.random` and `AbortSignal.timeout` are the engine's,
- * because the gate's object and the HTTP client read those. Between two moments they are the machine's again,
- * so several engines may take turns in one process.
+ * While code of the simulation runs, `Date.now`, `Math.random` and `AbortSignal.timeout` are the engine's, because the
+ * gate's object and the HTTP client read those. Between two moments they are the machine's again, so several engines
+ * may take turns in one process.
  */
 import { type VirtualTime, virtualTime } from "../../src/simulator/virtual-time.ts";
 import { isBusy } from "./runtime-in-node.ts";
@@ -16,7 +15,7 @@ export type Engine = VirtualTime &
     run: (done: () => boolean, horizonAt: number) => Promise<void>;
   }>;
 
-/** Made once: the stack of each would cost more than the attempt that has long ended. */
+/** Made once: a stack trace for each timeout would be costly, and most come after their attempt has ended. */
 const TIMEOUT = new DOMException("The operation was aborted due to timeout", "TimeoutError");
 
 export function createEngine(seed: number): Engine {
@@ -42,7 +41,7 @@ export function createEngine(seed: number): Engine {
   return { ...time, run };
 }
 
-/** All actions that are due at the same time. Returns whether code that awaits has to go on. */
+/** Runs all actions that are due at the same time. Returns whether code that awaits can continue. */
 function moment(time: VirtualTime): boolean {
   let hasPromised = false;
   do hasPromised = time.step() || hasPromised;
@@ -69,7 +68,7 @@ function enter({ now, random, timeout }: Ambient): () => void {
   };
 }
 
-/** Every promise that could go on has gone on, and what takes real time is over. */
+/** Waits until every promise that can continue has done so, and nothing that takes real time is under way. */
 async function settled(): Promise<void> {
   let wasBusy: boolean;
   do {

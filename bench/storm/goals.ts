@@ -1,4 +1,4 @@
-/** What is promised, and whether the figures keep it. */
+/** The promises about storms, and whether the figures keep them. */
 
 import type { Figures } from "../../src/simulator/figures.ts";
 import { type Comparison, resultOf } from "./compare.ts";
@@ -9,7 +9,7 @@ export type Goal = Readonly<{
   id: GoalId;
   goal: string;
   figure: string;
-  /** The same unrounded. */
+  /** The figure, unrounded. */
   value: number;
   met: boolean;
 }>;
@@ -17,12 +17,15 @@ export type GoalId = "peak" | "misjudged" | "outages" | "wasted" | "drain" | "lo
 
 export const limits = { peak: 1, wasted: 100, drain: 1.15, wide: 800 };
 
-/** Receivers that take less than the limits of their destinations say: the fault is not ours, the figure is. */
+/**
+ * Scenarios whose receiver takes less than its destination's limits allow. Breakwater is not at fault there, but the
+ * figure counts.
+ */
 const MISJUDGED: readonly string[] = ["weak", "429", "429-known"];
 
 type Ours = Readonly<{ name: string; figures: Figures }>;
 
-/** The drain and the waste are promised for the outage of an hour, the rest for every scenario. */
+/** The drain and the waste are promised for the one-hour outage, the rest for every scenario. */
 export function goalsOf(comparisons: readonly Comparison[], wide: WideDrain): Goal[] {
   const ours = comparisons.map((comparison) => ({
     name: comparison.scenario.name,

@@ -1,4 +1,4 @@
-/** The pictures of docs/benchmarks.md: which scenarios are drawn, with whom, and for how long. */
+/** The pictures of docs/benchmarks.md: the scenario, the senders and the length of each. */
 import { chart } from "./chart.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";

@@ -1,8 +1,10 @@
 /**
- * What production code needs of workerd's runtime and Node has not: bytes as hexadecimal. And what Node does in real
- * time, which virtual time must wait for: cryptography, and compression, whose result is read from a response.
+ * Adds to Node what production code needs of workerd's runtime: bytes as hexadecimal. And counts the operations that
+ * take real time, for which virtual time must wait: cryptography, and compression, whose result is read from a
+ * response.
  *
- * What production loads with the first delivery that needs it is loaded before: loading takes real time too.
+ * Modules that production loads with the first delivery that needs them are loaded at once: loading takes real time
+ * too.
  */
 import "../../src/delivery/access-token.ts";
 import "../../src/delivery/archiver.ts";
@@ -10,10 +12,10 @@ import "../../src/delivery/group-member.ts";
 import "../../src/delivery/kinds/registry.ts";
 import "../../src/delivery/transform.ts";
 
-/** Results that are being read or computed. */
+/** The number of operations under way. */
 let pending = 0;
 
-/** Whether something goes on that takes real time. */
+/** Whether something that takes real time is under way. */
 export function isBusy(): boolean {
   return pending > 0;
 }

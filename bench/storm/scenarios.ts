@@ -1,6 +1,6 @@
 /**
- * The scenarios. The usual receiver serves 10 requests at once in 100 ms each: as many at once, and as many a
- * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
+ * The scenarios. The usual receiver serves 10 requests at once in 100 ms each, which is just what a destination's
+ * default limits allow at once and a second. With 20 ms on the wire, 10 connections carry 83 a second.
  */
 
 import type { Random } from "../../src/core/seeded-random.ts";
@@ -18,13 +18,13 @@ import {
 
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 
-/** What the owners have set may be any column of their destinations. */
+/** A scenario with settings of the destinations, which may be any of their columns. */
 export type Scenario = SimulatedScenario & Readonly<{ settings: DestinationSettings; isBatched?: boolean }>;
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
-/** Time before anything goes wrong, and traffic after it is over. */
+/** The time before anything goes wrong, and how long traffic continues after it. */
 const BEFORE = MINUTE;
 const AFTER = 5 * MINUTE;
 
@@ -33,7 +33,7 @@ const DOWN: Trouble = { kind: "down" };
 
 const one = { server: usual, receivers: 1, watched: () => true, settings: {} };
 
-/** A trouble for all of `lastMs`, with steady traffic before, during and after it. */
+/** A trouble that lasts for `lastMs`, with steady traffic before, during and after it. */
 function troubled(name: string, title: string, lastMs: number, deliveries: number, trouble = DOWN): Scenario {
   const troubles = [{ from: BEFORE, to: BEFORE + lastMs }];
   return {
@@ -50,7 +50,7 @@ function around(troubles: readonly Span[]): Span {
   return { from: 0, to: (troubles.at(-1)?.to ?? 0) + AFTER };
 }
 
-/** 50,000 deliveries in the hour, or as many as are asked for. */
+/** An outage of an hour, with 50,000 deliveries unless said otherwise. */
 export function outageOfAnHour(deliveries = 50_000): Scenario {
   return troubled(
     "outage-1h",
@@ -70,9 +70,9 @@ export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 delive
 export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
 
 /**
- * Nobody is there to mend it: down for days, with so many deliveries an hour, from the very beginning of the outage
- * until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
- * @param perPost so many come together
+ * A receiver that is down for days, because nobody is there to mend it. Events are posted from the very beginning of
+ * the outage until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
+ * @param perPost how many events come together
  */
 export function weekend(lastMs: number, perHour: number, perPost = 1): Scenario {
   const hours = Math.round((lastMs / HOUR) * 100) / 100;
@@ -91,10 +91,10 @@ export function weekend(lastMs: number, perHour: number, perPost = 1): Scenario 
   };
 }
 
-/** Two days, and three less a minute: the longest that the default promises to survive. */
+/** Two days, and three less a minute: the longest outage that the default policy promises to survive. */
 export const WEEKENDS = { two: 48 * HOUR, three: 72 * HOUR - MINUTE };
 
-/** Every answer is this status for so long, or for ever; 60 an hour for a day at most. */
+/** A receiver that answers with this status for `lastMs`. 60 events an hour are posted, for a day at most. */
 export function refused(title: string, status: number, lastMs: number): Scenario {
   const refusing = troubled("refused", title, lastMs, 0, { kind: "refusing", status });
   const until = BEFORE + Math.min(lastMs, 24 * HOUR) + AFTER;
@@ -111,7 +111,7 @@ export const weak: Scenario = {
   server: { ...usual, slots: 5 },
 };
 
-/** Below the share that opens the circuit: here the schedule decides, whoever sends. */
+/** Too few failures to open the circuit, so the schedule decides for every sender. */
 export const erratic = troubled(
   "erratic",
   "30 % of all answers are 503 for 10 min, 10/s",
@@ -141,7 +141,7 @@ export const throttling: Scenario = {
   name: "429",
   title: `${BURST.toLocaleString("en")} at once; more than 50/s answered by 429, Retry-After: 60`,
   server: { ...usual, perSecond: 50, retryAfterS: 60 },
-  // Nothing is wrong but the burst itself: what counts is counted from there.
+  // The burst itself is the only trouble, so figures count from its moment.
   troubles: [{ from: SECOND, to: SECOND }],
   troubleAt: () => FINE,
   posts: () => Array.from({ length: BURST }, (): ScheduledPost => ({ at: BEGINNING + SECOND, receiver: 0 })),

@@ -1,4 +1,4 @@
-/** Who is compared: a sender with a name, in a context that may have settings of its receivers' owners. */
+/** A sender that is compared, and its context, to which the settings of the destinations belong. */
 import type { SenderContext, SimulatedSender } from "../../src/simulator/sender.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
@@ -6,17 +6,17 @@ import type { Engine } from "./engine.ts";
 export type ContenderContext = SenderContext &
   Readonly<{
     engine: Engine;
-    /** How many receivers there are. */
+    /** The number of receivers. */
     receivers: number;
-    /** What the receivers' owners have set, for a sender that has settings. */
+    /** The settings of the destinations, for a sender that has settings. */
     settings: DestinationSettings;
-    /** Whether what is posted to a receiver at the same moment is one request. */
+    /** Whether events that are posted to a receiver at the same moment share a request. */
     isBatched: boolean;
   }>;
 
 export type Contender = Readonly<{
   name: string;
-  /** Where several names stand for the same sender. */
+  /** Identifies the sender where several names stand for it. */
   id?: string;
   /** Whether it is a model of somebody else's published behaviour. */
   model: boolean;

@@ -1,7 +1,8 @@
 /**
- * Many tenants, one host: each has a destination of its own there, and no destination's limits know of the others'.
- * The host takes 50 requests a second and is down for an hour. With and without a group of all of them, beside
- * destinations of other hosts, whose deliveries are compared with the same ones where the host is never down.
+ * Many tenants, one host: each tenant has its own destination there, and the limits of a destination know nothing of
+ * the others. The host takes 50 requests a second and is down for an hour. The runs are with and without a group of all
+ * these destinations, beside destinations at other hosts, whose deliveries are compared with those of a run in which
+ * the host is never down.
  */
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { BEGINNING, FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
@@ -20,12 +21,15 @@ const CAPACITY = 50;
 const OTHERS = 10;
 const OTHERS_PER_SECOND = 0.1;
 const GROUP = "shared";
-/** Its slots, and what is under way to it: attempts that queue at the host start when others end, not when they should. */
+/**
+ * The host's slots, and requests on their way to it. With more, attempts would queue at the host, and start when others
+ * end instead of when the group wants.
+ */
 const AT_ONCE = 13;
-/** Late attempts fit beside it. */
+/** Less than the capacity, so that late attempts fit in. */
 const RATE = 47;
 
-/** With many tenants and with some, each in a group and without one. */
+/** Many tenants and some, each with a group and without one. */
 export function sharedReceivers(seed: number): Section<SharedResults["runs"]> {
   const runs = [
     { name: "1,000 tenants in a group", tenants: 1_000, each: 20, isGrouped: true },
@@ -122,7 +126,7 @@ function figuresOf(stormy: Simulated, quiet: Simulated, tenants: number): Shared
   };
 }
 
-/** Of what is accepted from the outage until then. */
+/** Quantiles of other hosts' deliveries, of events accepted from the outage to `until`. */
 function othersOf({ ledger }: Simulated, tenants: number, until: number): SharedReceiver["others"] {
   const waits = ledger.deliveries
     .filter(({ receiver, endedAt }) => receiver >= tenants && endedAt > 0)

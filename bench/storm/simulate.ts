@@ -1,4 +1,4 @@
-/** One sender in one scenario: set up, run to the end, and handed on with everything that was measured. */
+/** Plays one sender in one scenario to the end, and returns everything that was measured. */
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { prepareScenario } from "../../src/simulator/simulate-outage.ts";
 import { createEngine } from "./engine.ts";

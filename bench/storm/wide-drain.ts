@@ -1,6 +1,6 @@
 /**
- * The wide drain: a destination that takes 100 at once, answered in 100 ms, has a backlog. One invocation
- * has six connections, so this needs many drains side by side. Ideal: 1,000 a second.
+ * The wide drain: a destination that takes 100 at once, answered in 100 ms, has a backlog. An invocation has six
+ * connections, so this needs many concurrent drains. Ideal: 1,000 a second.
  */
 
 import type { Simulated } from "../../src/simulator/figures.ts";
@@ -55,7 +55,7 @@ export async function wideDrain(deliveries: number, seed: number): Promise<WideD
   };
 }
 
-/** By the second, from the first that is not empty. */
+/** Arrivals by the second, from the first second that is not empty. */
 function arrivalsAfterRecovery({ scenario, ledger }: Simulated): number[] {
   const all = Array.from(ledger.arrivals[0] ?? [], (n) => n ?? 0).slice(secondOf(recoveryOf(scenario)));
   return all.slice(

@@ -1,4 +1,4 @@
-/** The process that Breakwater runs in; told a file, it runs that one as the Worker, with the variables it is told. */
+/** The process that Breakwater runs in. The arguments may name another file to run as the Worker, and variables. */
 import { startBreakwater } from "../../test/support/breakwater-runtime.ts";
 import { serve } from "../../test/support/runtime.ts";
 import { KEY } from "./contender.ts";

@@ -1,4 +1,4 @@
-/** The contenders on Workers: Breakwater itself, and the least that any Worker could do. */
+/** The contenders on Workers: Breakwater itself, and a bare Worker that does the least that any Worker could. */
 import { readFileSync } from "node:fs";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { type Contender, KEY, PER_ENDPOINT, type Running, SECRET, typeOf } from "./contender.ts";
@@ -15,7 +15,7 @@ export const breakwater: Contender = {
   start: (endpoints) => startedWith(endpoints),
 };
 
-/** Breakwater whose calls to D1 and to objects wait so long (bench/distance/worker.ts). */
+/** Breakwater with delayed calls to D1 and to objects (bench/distance/worker.ts). */
 export function breakwaterAt(distanceMs: number): Contender {
   const host = ["bench/distance/worker.ts", { DISTANCE_MS: String(distanceMs) }];
   return { ...breakwater, start: (endpoints) => startedWith(endpoints, ...host) };
@@ -27,7 +27,7 @@ async function startedWith(endpoints: readonly string[], ...given: readonly unkn
   return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
 }
 
-/** No competitor: it shows how much of Breakwater's figures is the simulator's. */
+/** Not a competitor: it shows how much of Breakwater's figures is due to the simulator. */
 export const bareWorker: Contender = {
   name: "A bare Worker",
   isUnsigned: true,
@@ -39,7 +39,7 @@ export const bareWorker: Contender = {
   },
 };
 
-/** One for each endpoint, in its order: `bench.0` goes to the first, and so on. Returns their ids. */
+/** Creates a destination for each endpoint, in order: `bench.0` goes to the first, and so on. Returns their ids. */
 export async function createDestinations(
   api: ApiClient,
   endpoints: readonly string[],

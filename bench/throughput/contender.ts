@@ -1,13 +1,13 @@
 /**
- * What is compared: something that takes events over HTTP and brings each, signed, to an endpoint. All of
- * them take the same events, so that one load does for all.
+ * A contender takes events over HTTP and delivers each, signed, to an endpoint. All contenders take the same events, so
+ * that they can share one load generator.
  */
 
 export type Contender = Readonly<{
   name: string;
   /** Versions and settings that a reader needs to judge the figures. */
   settings: string;
-  /** It sends without a signature. */
+  /** Whether it sends without a signature. */
   isUnsigned?: boolean;
   /** Why it cannot run on this machine; undefined when it can. */
   missing: () => string | undefined;
@@ -21,9 +21,12 @@ export type PostRequest = Readonly<{ path: string; body: unknown }>;
 export type Running = Readonly<{
   url: string;
   headers: Readonly<Record<string, string>>;
-  /** What posts events to it; where it is not given, it takes POST /v1/events and POST /v1/events/batch. */
+  /**
+   * Makes the request that posts these events. Without it, the contender takes POST /v1/events and POST
+   * /v1/events/batch.
+   */
   request?: (events: readonly PostedEvent[]) => PostRequest;
-  /** The processes that it consists of, without their children; none where that is not known. */
+  /** Its processes, without their children; empty if they are not known. */
   pids: readonly number[];
   stop: () => Promise<void>;
 }>;

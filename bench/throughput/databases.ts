@@ -1,4 +1,4 @@
-/** Redis and Postgres for one run, in a temporary directory, with the settings that most people run. */
+/** Redis and Postgres for one run, in a temporary directory, with common settings. */
 import { execFileSync, type SpawnOptions, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
@@ -10,7 +10,7 @@ export type Database = Readonly<{ url: string; pid: number; stop: () => Promise<
 
 const READY_MS = 20_000;
 
-/** The first of the programs that is installed. */
+/** The first of these paths that exists. */
 export function programOf(...paths: readonly string[]): string | undefined {
   return paths.find((path) => existsSync(path));
 }
@@ -30,7 +30,7 @@ export async function startRedis(): Promise<Database> {
   });
 }
 
-/** Postgres as it comes: every commit is flushed to the disk. It refuses to run as root. */
+/** Postgres with its defaults: every commit is flushed to the disk. It refuses to run as root. */
 export async function startPostgres(): Promise<Database> {
   const bin = postgresBin() ?? "";
   const place = mkdtempSync(join(tmpdir(), "bench-postgres-"));

@@ -1,4 +1,4 @@
-/** The receivers of the benchmark: they remember when each event came first, and answer 204 at once unless told otherwise. */
+/** The receivers of the benchmark. They record when each event first arrived, and answer 204 at once by default. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -7,7 +7,7 @@ export type Endpoints = Readonly<{
   urls: readonly string[];
   /** When an event first arrived, in ms of `performance.now()`, by its number. */
   arrivals: ReadonlyMap<number, number>;
-  /** Resolves when so many different events have arrived; rejects when that takes too long. */
+  /** Resolves when this many different events have arrived; rejects after `patienceMs`. */
   arrived: (events: number, patienceMs: number) => Promise<void>;
   /** How many requests have come without a header that ends in `-signature`. */
   unsigned: () => number;
@@ -15,12 +15,12 @@ export type Endpoints = Readonly<{
   close: () => void;
 }>;
 
-/** How senders elsewhere reach the receivers: by this address, which leads to this port. */
+/** How senders on other machines reach the receivers: by this URL, which leads to this local port. */
 export type Outside = Readonly<{ url: string; port: number }>;
 
 /**
- * Without an address for others they listen on a free port, for this machine alone.
- * @param statusOf how an endpoint answers, in its time
+ * Opens the receivers; without `outside`, on a free port and for this machine only.
+ * @param statusOf resolves with the status that an endpoint answers
  */
 export async function openEndpoints(
   count: number,

@@ -1,4 +1,4 @@
-/** The load: so many events, posted one by one or in batches over so many connections, as fast as it goes. */
+/** Generates the load: posts events as fast as possible, singly or in batches, over a number of connections. */
 import autocannon from "autocannon";
 import { type PostedEvent, type PostRequest, type Running, typeOf } from "./contender.ts";
 
@@ -7,18 +7,18 @@ export type Shape = Readonly<{
   events: number;
   perPost: number;
   connections: number;
-  /** The data of an event; a kilobyte that says nothing unless given. */
+  /** The data of an event; by default a kilobyte of padding. */
   data?: (number: number) => unknown;
 }>;
 
 export type Posts = Readonly<{
   /** From request to answer, ms, for each post. */
   latencies: readonly number[];
-  /** When the answer to an event's post came, in ms of `performance.now()`, by its number. */
+  /** When each event's post was answered, in ms of `performance.now()`, by the event's number. */
   acceptedAt: ReadonlyMap<number, number>;
 }>;
 
-/** About a kilobyte an event, as webhooks commonly have. */
+/** Makes about a kilobyte an event, a common size of webhooks. */
 const PADDING = "x".repeat(900);
 
 export async function post(to: Running, shape: Shape, endpoints: number): Promise<Posts> {
@@ -58,7 +58,7 @@ export async function post(to: Running, shape: Shape, endpoints: number): Promis
 
 type Sent = { first: number; at: number };
 
-function padded(number: number): unknown {
+export function padded(number: number): unknown {
   return { number, padding: PADDING };
 }
 

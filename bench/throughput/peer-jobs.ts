@@ -1,4 +1,4 @@
-/** How each peer stores an event with its job, and how its worker gets at the jobs. */
+/** How each peer stores an event with its job, and how its worker gets the jobs. */
 import { type JobsOptions, Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
 import pg from "pg";
@@ -7,7 +7,7 @@ import type { PeerArgs } from "./peers.ts";
 
 export type Posted = Readonly<{ type: string; body: string }>;
 
-/** One delivery that a worker is handed. */
+/** One delivery for a worker. */
 export type Job = Readonly<{
   id: string;
   type: string;
@@ -16,9 +16,9 @@ export type Job = Readonly<{
 }>;
 
 export type Jobs = Readonly<{
-  /** Resolves when the events are stored and will be worked on. */
+  /** Resolves when the events are stored and their jobs queued. */
   accept: (posted: readonly Posted[]) => Promise<readonly string[]>;
-  /** Calls the function for each job; a rejection is tried again later. */
+  /** Calls the function for each job, and again later if it rejects. */
   work: (deliver: (job: Job) => Promise<void>) => Promise<void>;
 }>;
 
@@ -54,7 +54,7 @@ const jobOptions: JobsOptions = {
   removeOnComplete: { age: MONTH_S },
 };
 
-/** The job is the store: payload in its data, attempts in its log. */
+/** Stores everything in the job: the payload in its data, attempts in its log. */
 function inRedis(url: string): Jobs {
   const queue = new Queue<Posted>(QUEUE, { connection: connectionTo(url) });
   return {
@@ -77,7 +77,7 @@ function inRedis(url: string): Jobs {
   };
 }
 
-/** The job names the event, which is in Postgres, as are its attempts. */
+/** Stores events and attempts in Postgres; a job holds the id of its event. */
 function inBoth(pool: pg.Pool, url: string): Jobs {
   const queue = new Queue<{ id: string }>(QUEUE, { connection: connectionTo(url) });
   return {
@@ -98,7 +98,7 @@ function inBoth(pool: pg.Pool, url: string): Jobs {
   };
 }
 
-/** Event and job are committed together; workers are woken by NOTIFY. */
+/** Commits event and job together; NOTIFY wakes the workers. */
 async function inPostgres(pool: pg.Pool, connectionString: string): Promise<Jobs> {
   const boss = new PgBoss({ connectionString, useListenNotify: true });
   boss.on("error", (error) => console.error(error));

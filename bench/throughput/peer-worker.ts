@@ -1,4 +1,4 @@
-/** The peers' worker: signs, sends, logs, with so many at a time for each endpoint. */
+/** The peers' worker: signs, sends and logs, with a limit on concurrent requests to each endpoint. */
 import { createHmac } from "node:crypto";
 import { PER_ENDPOINT, SECRET, typeOf } from "./contender.ts";
 import { type Job, jobsOf } from "./peer-jobs.ts";
@@ -17,7 +17,7 @@ process.once("SIGTERM", () => process.exit(0));
 
 async function deliver(job: Job): Promise<void> {
   const endpoint = endpoints.get(job.type);
-  if (!endpoint) throw new Error(`Nobody wants ${job.type}`);
+  if (!endpoint) throw new Error(`No endpoint takes ${job.type}`);
   const release = await endpoint.take();
   try {
     const at = Date.now();

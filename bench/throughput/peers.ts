@@ -1,7 +1,7 @@
 /**
- * The usual stack that people write themselves: an HTTP server, a job queue, a worker. In its plainest
- * honest form, with Breakwater's duties: the payload is stored before the answer, every attempt is signed
- * and logged, failures are retried with backoff, and an endpoint has so many requests in flight at most.
+ * The stack that people usually write themselves: an HTTP server, a job queue and a worker. It is as plain as possible,
+ * but has Breakwater's duties: the payload is stored before the answer, every attempt is signed and logged, failures
+ * are retried with backoff, and the requests in flight to an endpoint are limited.
  */
 import { versionOf } from "./breakwater.ts";
 import { type Contender, KEY } from "./contender.ts";
@@ -10,7 +10,7 @@ import { startChild } from "./processes.ts";
 
 export type Kind = "bullmq" | "bullmq-postgres" | "pg-boss";
 
-/** What the children are told. */
+/** The arguments of the child processes. */
 export type PeerArgs = [kind: Kind, redis: string, postgres: string, endpoints: readonly string[]];
 
 const needs = {

@@ -1,4 +1,4 @@
-/** Contenders run in processes of their own, so that what each of them uses can be told apart. */
+/** Contenders run in separate processes, so that the use of CPU and memory of each can be measured. */
 import { type ChildProcess, fork } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -8,7 +8,7 @@ const READY_MS = 600_000;
 
 export type Child = Readonly<{ pid: number; stop: () => Promise<void> }>;
 
-/** Runs a file of this folder; resolves with what it sends first, when it is ready. */
+/** Runs a file of this folder; resolves with its first message, which it sends when it is ready. */
 export async function startChild<T>(file: string, args: readonly unknown[]): Promise<[T, Child]> {
   const path = new URL(file, import.meta.url).pathname;
   const child = fork(path, [JSON.stringify(args)], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
@@ -22,7 +22,7 @@ export async function startChild<T>(file: string, args: readonly unknown[]): Pro
   return [ready, { pid: child.pid ?? 0, stop }];
 }
 
-/** What the parent handed over. */
+/** The arguments that the parent process passed. */
 export function givenArgs<T extends unknown[]>(): T {
   return JSON.parse(process.argv[2] ?? "[]");
 }
@@ -36,7 +36,7 @@ async function ended(child: ChildProcess): Promise<void> {
   clearTimeout(impatience);
 }
 
-/** CPU seconds that the processes and everything below them have used, children that have ended too. */
+/** CPU seconds that the processes and their descendants have used, ended ones included. */
 export function cpuSeconds(roots: readonly number[]): number {
   const ticks = familyOf(roots).map((pid) => {
     const fields = statOf(pid);
@@ -45,7 +45,7 @@ export function cpuSeconds(roots: readonly number[]): number {
   return ticks.reduce((sum, n) => sum + n, 0) / TICKS_PER_SECOND;
 }
 
-/** Megabytes in use: shared pages count in parts (PSS). */
+/** Megabytes in use; shared pages count in proportion (PSS). */
 export function megabytes(roots: readonly number[]): number {
   const kilobytes = familyOf(roots).map((pid) => {
     const rollup = readOrEmpty(`/proc/${pid}/smaps_rollup`);
@@ -61,7 +61,7 @@ export function childOf(root: number, command: string): number {
   return found;
 }
 
-/** The processes that run this program; its id, where that is what is given. Linux keeps 15 characters of a name. */
+/** The ids of the processes with this name, or the id itself if one is given. Linux keeps 15 characters of a name. */
 export function pidsOf(program: string): number[] {
   if (/^\d+$/.test(program)) return [Number(program)];
   const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
@@ -79,7 +79,7 @@ function familyOf(roots: readonly number[]): number[] {
   return [...parents.keys()].filter(isBelow);
 }
 
-/** The fields behind the command's name, which may hold spaces itself. */
+/** The fields after the command's name, which may contain spaces. */
 function statOf(pid: number): string[] {
   const text = readOrEmpty(`/proc/${pid}/stat`);
   return text.slice(text.lastIndexOf(")") + 2).split(" ");

@@ -1,4 +1,4 @@
-/** The figures as tables: medians over the rounds, and each as a ratio to Breakwater's of the same run. */
+/** Tables of the figures: medians over the rounds, and ratios to Breakwater's figures of the same round. */
 import { machine } from "../machine.ts";
 import { fixed, table } from "../markdown.ts";
 import type { LoadFigures, LoadTable } from "../results.ts";
@@ -13,7 +13,7 @@ export type Series = Readonly<{
   rounds: readonly Figures[];
 }>;
 
-/** A table for each load, in the order in which they come. */
+/** Returns a table for each load, in the order of the series. */
 export function tablesOf(series: readonly Series[]): LoadTable[] {
   return [...Map.groupBy(series, ({ shape }) => shape)].map(
     ([{ name, events, perPost, connections }, of]) => ({
@@ -50,7 +50,7 @@ function middle({ contender: { name, settings }, rounds }: Series, first: Series
   };
 }
 
-/** Round by round, because neighbours in time share the machine's mood. */
+/** Compares round by round, because the machine's load differs less between measurements that follow each other. */
 function ratioTo(reference: readonly Figures[], rounds: readonly Figures[]): number {
   const pairs = reference.map((figures, i) => {
     const other = rounds[i]?.deliveredPerSecond ?? Number.NaN;
@@ -59,7 +59,7 @@ function ratioTo(reference: readonly Figures[], rounds: readonly Figures[]): num
   return quantile(pairs, 0.5);
 }
 
-/** The first contender is what the others are compared with. */
+/** Compares the other contenders with the first. */
 export function loadTable({ contenders }: LoadTable): string {
   const head = [
     "",

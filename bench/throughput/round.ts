@@ -1,4 +1,4 @@
-/** One contender under one load, once: what it took and what it used. */
+/** Measures one contender under one load, once: its times, and what it used. */
 import type { Running } from "./contender.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { post, type Shape } from "./load.ts";
@@ -11,7 +11,7 @@ export type Figures = Readonly<{
   deliveredP50Ms: number;
   deliveredP99Ms: number;
   deliveredPerSecond: number;
-  /** Undefined where it is not known which processes do the work. */
+  /** Undefined if the processes that do the work are not known. */
   cpuSecondsPer1000: number | undefined;
   megabytes: number | undefined;
 }>;
@@ -40,7 +40,7 @@ export async function measure(running: Running, endpoints: Endpoints, shape: Sha
   };
 }
 
-/** From answer to arrival, ms; what arrived before its answer did has not waited. */
+/** Times from answer to arrival in ms; zero for events that arrived before the answer. */
 export function delaysOf(
   arrivals: ReadonlyMap<number, number>,
   acceptedAt: ReadonlyMap<number, number>,

@@ -1,7 +1,6 @@
 /**
- * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters, `GET /bytes`
- * the size of the database, `POST /sql` prepares the database uncounted, and `POST /tick` does what the platform's
- * clock does every minute.
+ * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters, `GET /bytes` the
+ * size of the database, `POST /sql` prepares the database uncounted, and `POST /tick` runs the cron.
  */
 import worker, {
   DestinationGate as Gate,
@@ -38,7 +37,7 @@ export class ReceiverGroup extends RealGroup {
   }
 }
 
-/** Intake, in use from a request until nothing is under way any more, what it does behind its answers too. */
+/** Intake with a meter: it is busy from a request until nothing is under way, including work behind its answers. */
 export class Intake extends RealIntake {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, meteredEnv(env));

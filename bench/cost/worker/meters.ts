@@ -1,9 +1,9 @@
 /**
- * The meters. Rows of D1 are those that it reports itself with every answer, as it bills them. Rows of a
- * gate are counted at its storage: a row for each value that is read or put, and for each alarm that is set
- * or taken back. Everything runs in one isolate locally, so one set of counters does.
+ * The meters. D1 reports its rows with every answer, as it bills them. Rows of a gate are counted at its storage: one
+ * for each value that is read or put, and for each alarm that is set or deleted. Everything runs in one isolate
+ * locally, so one set of counters suffices.
  *
- * With BENCH_LATENCY, a seed, calls take as long as in production: how many events share a commit depends on it.
+ * With BENCH_LATENCY, a seed, calls take as long as in production, on which depends how many events share a commit.
  */
 
 import { seededRandom } from "../../../src/core/seeded-random.ts";
@@ -17,14 +17,14 @@ const envs = new WeakMap<Env, Env>();
 
 let latency: Latency = (_kind, work) => work();
 
-/** Every line that the Worker or one of its objects writes is one that Workers Logs stores. */
+/** Counts the lines that the Worker and its objects write, as Workers Logs stores each of them. */
 export function countLines(): void {
   console.log = () => {
     units.logLines += 1;
   };
 }
 
-/** The same environment for the same one: the Worker keeps what it has made of it. */
+/** Wraps an environment, always with the same result, because the Worker caches by environment. */
 export function meteredEnv(env: Env): Env {
   const known = envs.get(env);
   if (known) return known;
@@ -51,7 +51,7 @@ export function meteredEnv(env: Env): Env {
     }),
   };
   envs.set(env, metered);
-  // What is metered once is not metered again: an object hands its environment on as it got it.
+  // A metered environment is not wrapped again: objects pass theirs on.
   envs.set(metered, metered);
   return metered;
 }
@@ -68,10 +68,10 @@ async function meteredTrip<T>(_sql: string, work: () => Promise<T>): Promise<T> 
   return answer;
 }
 
-/** What is under way at each object, and since when there has been something. */
+/** The number of calls under way at each object, and since when there has been one. */
 const atWork = new Map<string, { count: number; since: number }>();
 
-/** Time in which an object is in use counts once, however many have called it. */
+/** Counts the time in which an object is busy, once for all concurrent calls. */
 export async function busy<T>(
   object: string,
   unit: "gateMs" | "intakeMs",
@@ -107,7 +107,7 @@ function meteredQueue<T>(queue: Queue<T>): Queue<T> {
   };
 }
 
-/** Counts what is read; `deleted` tells how many messages of the batch do not come again. */
+/** Counts the messages that are read; `deleted` returns how many of them are not retried. */
 export function meteredBatch(batch: MessageBatch): { metered: MessageBatch; deleted: () => number } {
   const again = new Set<string>();
   units.queueRead += batch.messages.length;
@@ -126,7 +126,7 @@ export function meteredBatch(batch: MessageBatch): { metered: MessageBatch; dele
   return { metered, deleted: () => messages.length - again.size };
 }
 
-/** As much of a storage as the gate uses. */
+/** The part of a Durable Object's storage that gates use, with meters. */
 export function meteredStorage(storage: DurableObjectStorage): DurableObjectStorage {
   const kv = {
     get: (key: string) => {

@@ -1,7 +1,7 @@
 /**
- * D1 in virtual time: SQLite in memory with the production migrations, behind the part of D1's interface
- * that production code uses. Every round trip is a call of some invocation, which says how long it takes and
- * whether its answer arrives.
+ * D1 in virtual time: SQLite in memory with the production migrations, behind the part of D1's interface that
+ * production code uses. Every round trip is a call of an invocation, which decides how long it takes and whether its
+ * answer arrives.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { migrationFiles } from "../../../test/support/migration-files.ts";
@@ -14,9 +14,9 @@ type Prepared = Readonly<{ sql: string; execute: () => Result }>;
 export type Trip = <T>(sql: string, work: () => T) => Promise<T>;
 
 export type MemoryD1 = Readonly<{
-  /** What production code sees, each trip made by `trip`. */
+  /** The binding for production code; `trip` makes each round trip. */
   bindingFor: (trip: Trip) => D1Database;
-  /** Direct access for whoever sets up the scenario and reads the result; takes no time. */
+  /** Direct access, for setting up a scenario and reading its result; takes no time. */
   direct: DatabaseSync;
 }>;
 
@@ -69,8 +69,8 @@ function migrate(db: DatabaseSync): void {
 }
 
 /**
- * Each statement once.
- * @param asArrays whether its rows are arrays, in which columns of the same name stay apart
+ * Prepares each statement once.
+ * @param asArrays whether rows are arrays, which keep columns of the same name apart
  */
 function preparedIn(db: DatabaseSync, asArrays = false): (sql: string) => StatementSync {
   const statements = new Map<string, StatementSync>();

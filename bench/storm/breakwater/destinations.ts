@@ -1,7 +1,7 @@
-/** Destinations of a simulation: the table's own defaults, but for what a scenario sets. */
+/** Destinations of a simulation: the table's defaults, except for what a scenario sets. */
 import type { DatabaseSync } from "node:sqlite";
 
-/** What a scenario may set: columns of `destinations`. */
+/** The settings of a scenario: columns of `destinations`. */
 export type DestinationSettings = Readonly<{
   maxConcurrency?: number;
   ratePerSecond?: number;
@@ -26,7 +26,7 @@ const COLUMNS: Readonly<Record<keyof DestinationSettings, string>> = {
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/** One tenant for each destination, so that an event is for one of them. */
+/** Inserts a destination with its own tenant, so that each event is for one destination. */
 export function insertDestination(db: DatabaseSync, place: number, settings: DestinationSettings): void {
   const set = Object.entries(settings) as [keyof DestinationSettings, string | number][];
   const columns = [

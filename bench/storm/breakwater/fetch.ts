@@ -1,4 +1,4 @@
-/** `fetch` in virtual time: the request's body says which delivery it is; the answer has status and headers. */
+/** `fetch` in virtual time: the request's body names the delivery; the answer has status and headers. */
 
 import type { Exchange } from "../../../src/core/retry/classify.ts";
 import type { SendAttempt } from "../../../src/simulator/sender.ts";
@@ -15,7 +15,7 @@ export function answersOver(engine: Engine, attempt: SendAttempt, timeoutMs: num
   return fetched as unknown as typeof fetch;
 }
 
-/** As the runtime tells it: no answer is an error with a name. */
+/** Converts an exchange as the runtime would: without an answer, it throws an error with a name. */
 function responseOf(exchange: Exchange): Response {
   if (exchange.kind === "timeout") throw Object.assign(new Error("timed out"), { name: "TimeoutError" });
   if (exchange.kind !== "response") throw new Error("Network connection lost.");

@@ -1,6 +1,6 @@
 /**
- * Durable Objects in virtual time: the production class over storage in memory, one object per destination,
- * with its alarm. What goes over RPC is cloned, as the platform does it; a gate can be evicted at any time.
+ * Durable Objects in virtual time: the production class over storage in memory, one object per destination, with its
+ * alarm. Arguments and results of calls are cloned, as RPC does; a gate can be evicted at any time.
  */
 
 import type { GateState } from "../../../src/core/gate-state.ts";
@@ -12,13 +12,13 @@ import type { Engine } from "../engine.ts";
 export type GateCall = <T>(method: string, destination: string, work: () => Promise<T>) => Promise<T>;
 
 export type Gates = Readonly<{
-  /** What production code sees, each call made by `call`. */
+  /** The binding for production code; `call` makes each call. */
   bindingFor: (call: GateCall) => DurableObjectNamespace<DestinationGate>;
-  /** What the gate of a destination remembers; undefined before its first call. */
+  /** The stored state of a destination's gate; undefined before its first call. */
   stateOf: (destination: string) => GateState | undefined;
   /** When its alarm goes off, epoch ms. */
   alarmOf: (destination: string) => number | null;
-  /** What it has in memory is gone. */
+  /** Drops the object from memory. */
   evict: (destination: string) => void;
 }>;
 
@@ -27,11 +27,11 @@ type ObjectClass<Object> = new (state: DurableObjectState, env: Env) => Object &
 
 /** How late an alarm goes off. */
 const ALARM_LATE_MS = 10;
-/** An alarm that throws runs again so often, first after so long, and twice as long each time. */
+/** How often an alarm that throws runs again, and after how long at first; the wait doubles each time. */
 const ALARM_RETRIES = 6;
 const ALARM_RETRY_MS = 2_000;
 
-/** The engine's, or those of a world that rings alarms by itself. */
+/** The engine's timers, or those of a world that rings alarms by itself. */
 type Timers = Pick<Engine, "at" | "after">;
 
 type Methods = Record<string, (...args: unknown[]) => unknown>;
@@ -44,7 +44,7 @@ type Place = {
 
 /**
  * @param drainsFor the queue that the gate of this destination sends drains over
- * @param onRow called for each row that a gate writes: a value that is put or deleted, an alarm that is set or taken back
+ * @param onRow called for each row that a gate writes: a value put or deleted, an alarm set or deleted
  */
 export function virtualGates(
   engine: Timers,
@@ -117,7 +117,7 @@ export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
     if (at !== null) engine.at(at + ALARM_LATE_MS, () => goOff(name, at, 0));
   }
 
-  /** Goes off unless the alarm has been set to another time since. */
+  /** Runs the alarm, unless it has been set to another time since. */
   async function goOff(name: string, at: number, retries: number): Promise<void> {
     const place = placeOf(name);
     if (retries === 0 && place.alarmAt !== at) return;
@@ -126,7 +126,7 @@ export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
     try {
       await objectOf(name).alarm();
     } catch {
-      // One that has been set meanwhile takes the place of the retry.
+      // An alarm that has been set meanwhile replaces the retry.
       if (place.alarmAt !== null || retries === ALARM_RETRIES) return;
       engine.after(ALARM_RETRY_MS * 2 ** retries, () => goOff(name, at, retries + 1));
     }

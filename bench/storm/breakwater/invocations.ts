@@ -1,6 +1,6 @@
 /**
- * Invocations in virtual time. Each has a life of its own: whatever it asks of the platform is a call that
- * takes its time, may fail, lose its answer, or be the last thing that the invocation lives to see.
+ * Invocations in virtual time. Each call to the platform takes its time, and may fail, lose its answer, or end its
+ * invocation.
  */
 import type { Random } from "../../../src/core/seeded-random.ts";
 import type { Engine } from "../engine.ts";
@@ -11,9 +11,9 @@ import type { Ending } from "./queue.ts";
 export type Troubles = Readonly<{
   /** The call fails and does nothing. */
   failing: number;
-  /** It does its work, and fails. */
+  /** The call does its work, but its answer is lost. */
   unanswered: number;
-  /** It does its work, and the invocation dies. */
+  /** The call does its work, and the invocation dies. */
   crashing: number;
 }>;
 
@@ -22,41 +22,41 @@ export const noTroubles: Troubles = { failing: 0, unanswered: 0, crashing: 0 };
 /** Counts by names such as `d1`, `gate admit` and `deliveries sendBatch`. */
 export type Counts = ReadonlyMap<string, number>;
 
-const WANTED = "as the simulation wants it";
+const INJECTED = "injected by the simulation";
 
-/** Whether an error is one of the troubles, told on by production code perhaps. */
-export function isWanted(error: unknown): boolean {
+/** Whether an error was injected by the simulation, perhaps wrapped by production code. */
+export function isInjected(error: unknown): boolean {
   const { message, cause } = error instanceof Error ? error : { message: String(error), cause: undefined };
-  return message.includes(WANTED) || (cause !== undefined && isWanted(cause));
+  return message.includes(INJECTED) || (cause !== undefined && isInjected(cause));
 }
 
-/** What lives behind a handler that has returned lives so long. */
-const BEHIND_MS = 30_000;
+/** How long background work may run after its handler has returned. */
+const BACKGROUND_MS = 30_000;
 
 export type Life = {
   over: boolean;
   readonly name: string;
-  readonly behind: Set<Promise<unknown>>;
+  readonly background: Set<Promise<unknown>>;
   readonly died: Promise<void>;
   readonly end: () => void;
 };
 
 export type Invocations = Readonly<{
-  /** Makes a call of that life by calling `work`, at most once. */
+  /** Makes a call of this life by calling `work`, at most once. */
   call: <T>(life: Life, kind: CallKind, name: string, work: () => T | Promise<T>) => Promise<T>;
-  /** Runs the handler as one invocation; resolves when it has ended, whatever goes on behind it. */
+  /** Runs the handler as one invocation; resolves when the handler has ended, even if background work continues. */
   invoke: (name: string, handler: (life: Life) => Promise<unknown>) => Promise<Ending>;
-  /** Ends the life in the middle of what it does, which never goes on. */
+  /** Ends the life at once; the promise never settles. */
   kill: (life: Life) => Promise<never>;
-  /** A life that does not end: of a gate. */
+  /** A life without an end: that of a gate. */
   outside: (name: string) => Life;
   counts: Counts;
-  /** What handlers have thrown, and what was rejected behind them; each with the invocation's name. */
+  /** Errors that handlers threw or background work rejected with, and the names of their invocations. */
   thrown: readonly Readonly<{ name: string; error: unknown }>[];
   running: () => number;
   mostRunning: () => number;
   crashes: () => number;
-  /** Invocations that still had work behind them when their time was over. */
+  /** The number of invocations whose background work was cut off. */
   cutOff: () => number;
 }>;
 
@@ -78,12 +78,12 @@ export function virtualInvocations(
     const ms = latencies[kind](engine.random);
     const fate = drawn(troubles(), engine.random);
     await engine.sleep(ms / 2);
-    if (fate === "failing") throw new Error(`Network connection lost (${name}), ${WANTED}`);
+    if (fate === "failing") throw new Error(`Network connection lost (${name}), ${INJECTED}`);
     const result = await work();
     await engine.sleep(ms / 2);
     if (fate === "crashing") die(life);
     if (life.over) return never();
-    if (fate === "unanswered") throw new Error(`The answer was lost (${name}), ${WANTED}`);
+    if (fate === "unanswered") throw new Error(`The answer was lost (${name}), ${INJECTED}`);
     return result;
   }
 
@@ -106,26 +106,26 @@ export function virtualInvocations(
     );
     const ending = await Promise.race([handled, life.died.then(() => "crashed" as const)]);
     if (ending === "crashed") running -= 1;
-    else void awaitBehind(life);
+    else void awaitBackground(life);
     return ending;
   }
 
-  /** What is still there when the time is over is cut off without a word. */
-  async function awaitBehind(life: Life): Promise<void> {
-    let over = life.behind.size === 0;
+  /** Waits for background work. Work that has not ended in time is cut off silently. */
+  async function awaitBackground(life: Life): Promise<void> {
+    let over = life.background.size === 0;
     if (!over)
-      engine.after(BEHIND_MS, () => {
+      engine.after(BACKGROUND_MS, () => {
         if (over) return;
         cutOff += 1;
         life.end();
       });
     const emptied = async () => {
-      while (life.behind.size > 0) {
-        const some = [...life.behind];
+      while (life.background.size > 0) {
+        const some = [...life.background];
         for (const { status, ...rest } of await Promise.allSettled(some))
           if (status === "rejected" && "reason" in rest)
-            thrown.push({ name: `behind ${life.name}`, error: rest.reason });
-        for (const one of some) life.behind.delete(one);
+            thrown.push({ name: `background work of ${life.name}`, error: rest.reason });
+        for (const one of some) life.background.delete(one);
       }
     };
     await Promise.race([emptied(), life.died]);
@@ -157,7 +157,7 @@ function newLife(name: string): Life {
   const life: Life = {
     name,
     over: false,
-    behind: new Set(),
+    background: new Set(),
     died: promise,
     end: () => {
       life.over = true;
@@ -169,7 +169,7 @@ function newLife(name: string): Life {
 
 type Fate = keyof Troubles | undefined;
 
-/** One draw decides. None is made where nothing can go wrong. */
+/** Decides by one random number, and draws none where nothing can go wrong. */
 function drawn({ failing, unanswered, crashing }: Troubles, random: Random): Fate {
   if (failing + unanswered + crashing === 0) return undefined;
   const draw = random();

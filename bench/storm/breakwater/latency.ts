@@ -1,25 +1,27 @@
 /**
- * How long a call to the platform takes, there and back. What production shows: D1 in another city, a gate
- * in another one, and now and then a call that takes a second, because something is being moved or restarted.
+ * How long a call to the platform takes, there and back. As in production, D1 is in another city, a gate in yet
+ * another, and now and then a call takes a second, because something is being moved or restarted.
  */
 
-/** Milliseconds of one call. */
+import type { Random } from "../../../src/core/seeded-random.ts";
+
+/** Draws the milliseconds of one call. */
 export type Latency = (random: Random) => number;
 
 export type CallKind = "d1" | "gate" | "queue";
 
 export type Latencies = Readonly<Record<CallKind, Latency>>;
 
-/** Of so many calls one takes a second. */
+/** One of this many calls takes a second. */
 const RARELY = 200;
 const LONG_MS = 1_000;
 
-/** Always the same. */
+/** A constant latency. */
 export function fixed(ms: number): Latency {
   return () => ms;
 }
 
-/** Anything between the two, and now and then a second. */
+/** A latency between the two, and now and then a second. */
 export function between(leastMs: number, mostMs: number): Latency {
   return (random) => (random() * RARELY < 1 ? LONG_MS : leastMs + random() * (mostMs - leastMs));
 }
@@ -30,7 +32,7 @@ export const usualLatencies: Latencies = {
   queue: between(5, 60),
 };
 
-/** A number stands for a call that always takes so many milliseconds. */
+/** Completes latencies by the usual ones. A number is a constant latency. */
 export function latenciesOf(given: Partial<Record<CallKind, Latency | number>> = {}): Latencies {
   const of = (kind: CallKind) => {
     const one = given[kind] ?? usualLatencies[kind];
@@ -38,5 +40,3 @@ export function latenciesOf(given: Partial<Record<CallKind, Latency | number>> =
   };
   return { d1: of("d1"), gate: of("gate"), queue: of("queue") };
 }
-
-import type { Random } from "../../../src/core/seeded-random.ts";

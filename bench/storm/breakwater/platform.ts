@@ -1,6 +1,6 @@
 /**
- * The platform in virtual time: D1, gates, queues and invocations beneath the production code. Everything
- * that is random comes from the engine's seed.
+ * The platform in virtual time: D1, gates, queues and invocations beneath the production code. All randomness comes
+ * from the engine's seed.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { parseConfig } from "../../../src/config.ts";
@@ -24,7 +24,7 @@ import { type Invocations, type Life, noTroubles, type Troubles, virtualInvocati
 import { type CallKind, type Latency, latenciesOf } from "./latency.ts";
 import { type Ending, type Travel, virtualQueue } from "./queue.ts";
 
-/** As wrangler.toml has it. */
+/** The settings of the queues, as in wrangler.toml. */
 const shapes = {
   deliveries: {
     name: "breakwater-deliveries",
@@ -39,25 +39,25 @@ const shapes = {
 };
 
 export type PlatformOptions = Readonly<{
-  /** Of the calls to it; a number is always the same. Without: usual ones (bindings.ts). */
+  /** The latency of calls; a number is constant. Default: the usual latencies (latency.ts). */
   latency?: Partial<Record<CallKind, Latency | number>>;
   travel?: Partial<Travel>;
-  /** How many invocations at once take from each queue. */
+  /** How many concurrent invocations consume each queue. */
   consumers?: Partial<Record<"deliveries" | "drains", number>>;
-  /** Asked at every call. Without: nothing goes wrong. */
+  /** Read at every call. Default: nothing goes wrong. */
   troubles?: () => Troubles;
-  /** What production code is handed instead of the services made for an invocation. */
+  /** Wraps the services of an invocation before production code gets them. */
   wrap?: (services: Services) => Services;
-  /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
+  /** Called when an invocation exceeds one of production's quotas, which makes the invocation fail as in production. */
   onBreach?: (name: string, breach: Breach) => void;
-  /** How many databases there are. Without: one. */
+  /** The number of databases. Default: one. */
   databases?: number;
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
-  /** Each invocation is in one of them, at random. Without: there is one, whose clock is right. */
+  /** Each invocation runs in a random one of them. Default: one isolate, whose clock is right. */
   isolates?: IsolateOptions;
   fetch: typeof fetch;
-  /** Whether such a request ends the invocation that makes it, as one does that needs more memory than there is. */
+  /** Whether a request ends the invocation that makes it, as one that needs more memory than there is. */
   isDeadly?: (request: Readonly<{ event: number }>) => boolean;
   log: (line: LogLine) => void;
 }>;
@@ -77,7 +77,7 @@ export type VirtualPlatform = Readonly<{
 
 export const calmTravel: Travel = { hopMs: [20, 250], twice: 0, late: 0, lateMs: 0 };
 
-/** WebCrypto works in real time: here a signature is a word, and ready at once. */
+/** WebCrypto works in real time, so signatures are constant here, and ready at once. */
 export const openVault: Vault = {
   seal: async (_, secret) => secret,
   sealAgain: async (_, sealed) => sealed,
@@ -168,7 +168,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
         if (life.over) await new Promise(() => {});
       },
       log: options.log,
-      background: (work) => void life.behind.add(work),
+      background: (work) => void life.background.add(work),
     });
   }
 
@@ -177,7 +177,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
   }
 
   function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<Ending> {
-    // A turn of the engine first: it waits for what its own promises set off, and for nothing else.
+    // Yields to the engine first, which waits only for work that its own promises set off.
     return invocations.invoke(name, async (life) => {
       await engine.sleep(0);
       const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });

@@ -1,7 +1,7 @@
 /**
- * A Cloudflare Queue in virtual time: batches of up to so many messages or of what has come in so long, side
- * by side up to a number of consumers, acknowledgements that take effect when the invocation ends, dead
- * letters. Messages come out of order, and, where it is asked for, late or twice.
+ * A Cloudflare Queue in virtual time: batches that are limited in size and in waiting time, several consumers,
+ * acknowledgements that take effect when the invocation ends, and dead letters. Messages come out of order and, if
+ * wanted, late or twice.
  */
 import type { Engine } from "../engine.ts";
 
@@ -9,25 +9,25 @@ export type QueueShape = Readonly<{
   name: string;
   batch: number;
   batchTimeoutMs: number;
-  /** Invocations at once. The platform takes up to 250 and scales by itself; here all stand by. */
+  /** Concurrent invocations. The platform scales by itself, up to 250; here all are ready from the start. */
   consumers: number;
   maxRetries: number;
-  /** Before a message comes again of which the consumer has named no other delay. */
+  /** The delay of a retry for which the consumer has named no other. */
   retryDelayS: number;
 }>;
 
-/** How well messages travel. */
+/** How messages travel. */
 export type Travel = Readonly<{
-  /** From sending to being ready, without a delay: anything between the two. */
+  /** From sending to being ready, without a delay: a random time between the two. */
   hopMs: readonly [least: number, most: number];
   /** Shares of the messages, 0 to 1. */
   twice: number;
   late: number;
-  /** How late a late message, or the second of two, is at most. */
+  /** How late a late message or a second copy is at most. */
   lateMs: number;
 }>;
 
-/** How an invocation ended: a crash forgets what it has said of its messages. */
+/** How an invocation ended. After a crash, none of its acknowledgements and retries count. */
 export type Ending = "done" | "threw" | "crashed";
 
 type Held<Body> = { readonly id: string; readonly body: Body; readonly attempts: number; readyAt: number };
@@ -35,9 +35,9 @@ type Delay = Readonly<{ delaySeconds?: number }>;
 type Fate = "left" | "acked" | Readonly<{ retry: Delay }>;
 
 export type VirtualQueue<Body> = Readonly<{
-  /** What production code sees, each call made by `call`. */
+  /** The queue as production code sees it, with each call made by `call`. */
   bindingFor: (call: <T>(method: string, work: () => T) => Promise<T>) => Queue<Body>;
-  /** Messages that wait to be taken, delayed ones left out. */
+  /** The number of messages that can be consumed; delayed ones are not among them. */
   ready: () => number;
 }>;
 
@@ -46,14 +46,14 @@ type Parts<Body> = Readonly<{
   shape: QueueShape;
   travel: Travel;
   handle: (batch: MessageBatch<Body>) => Promise<Ending>;
-  /** What has used up its retries. */
+  /** Receives messages that have used up their retries. */
   dead?: (body: Body) => void;
 }>;
 
 export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Parts<Body>): VirtualQueue<Body> {
   let ready: Held<Body>[] = [];
   let running = 0;
-  let looksAt = Number.POSITIVE_INFINITY;
+  let checksAt = Number.POSITIVE_INFINITY;
   let ids = 0;
 
   const isSo = (share: number) => share > 0 && engine.random() < share;
@@ -79,7 +79,7 @@ export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Part
     while (running < shape.consumers && ready.length > 0) {
       const fullAt = (ready[0]?.readyAt ?? 0) + shape.batchTimeoutMs;
       if (ready.length < shape.batch && fullAt > engine.now()) {
-        lookAgain(fullAt);
+        checkAgain(fullAt);
         return;
       }
       const batch = ready.slice(0, shape.batch);
@@ -88,9 +88,9 @@ export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Part
     }
   }
 
-  function lookAgain(at: number): void {
-    if (looksAt <= at && looksAt > engine.now()) return;
-    looksAt = at;
+  function checkAgain(at: number): void {
+    if (checksAt <= at && checksAt > engine.now()) return;
+    checksAt = at;
     engine.at(at, pump);
   }
 
@@ -136,7 +136,7 @@ export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Part
   return { bindingFor, ready: () => ready.length };
 }
 
-/** What a handler has left alone is acknowledged when it returns, and comes again when it does not. */
+/** A message that the handler has not mentioned is acknowledged when the handler returns, and retried when it throws. */
 function fateAfter(ending: Ending, fate: Fate): Fate {
   if (ending === "crashed") return { retry: {} };
   return ending === "threw" && fate === "left" ? { retry: {} } : fate;
@@ -155,7 +155,7 @@ function batchOf<Body>(queue: string, messages: readonly unknown[], results: Fat
   return batch as unknown as MessageBatch<Body>;
 }
 
-/** What the handler says first about a message holds. */
+/** The handler's first call for a message counts. */
 function messageOf<Body>({ id, body, attempts, readyAt }: Held<Body>, i: number, results: Fate[]) {
   const say = (fate: Fate) => {
     if (results[i] === "left") results[i] = fate;

@@ -20,13 +20,13 @@ const SWEEP_EVERY_MS = 60_000;
 
 type SenderOptions = Pick<PlatformOptions, "latency" | "travel"> &
   Readonly<{
-    /** The settings of one receiver's destination, beside those of all. */
+    /** The settings of one receiver's destination, in addition to the common ones. */
     settingsOf?: (receiver: number) => DestinationSettings;
     /** Fills further tables. */
     prepare?: (db: DatabaseSync) => void;
   }>;
 
-/** @param options how long calls take and how messages travel, when not as usual; and what else is set */
+/** @param options latencies and travel times that differ from the usual ones, and further settings */
 export function breakwater(
   context: ContenderContext,
   { settingsOf = () => ({}), prepare = () => {}, ...world }: SenderOptions = {},
@@ -40,7 +40,7 @@ export function breakwater(
   for (let i = 0; i < receivers; i++) insertDestination(db, i, { ...settings, ...settingsOf(i) });
   prepare(db);
 
-  /** By the events that stand for them. */
+  /** Deliveries by the ids of their events. */
   const deliveries = new Map<number, number>();
 
   async function sweepEveryMinute(): Promise<void> {
@@ -53,7 +53,7 @@ export function breakwater(
   }
   engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
 
-  /** Posted at this moment, and not yet sent. */
+  /** Deliveries that are posted at this moment and not yet sent, by receiver. */
   const together = new Map<number, number[]>();
 
   function post(delivery: number, receiver: number): void {
@@ -86,7 +86,7 @@ export function breakwater(
   return { post };
 }
 
-/** The simulated platform has no faults: whatever production code complains of is a fault of the simulation. */
+/** Throws at any fault in the log: the simulated platform has none, so it is a fault of the simulation. */
 function refuseFaults(line: LogLine): void {
   if (FAULTS.test(line.what)) throw new Error(`The simulation is broken: ${JSON.stringify(line)}`);
 }

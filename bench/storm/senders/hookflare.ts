@@ -33,7 +33,7 @@ function deliveryObject({ engine, attempt, ledger }: ContenderContext): (deliver
   let alarmAt = 0;
   let working = false;
 
-  /** There is one: a later call moves it. */
+  /** Sets the only alarm: a later call moves it. */
   function setAlarm(at: number): void {
     if (at === alarmAt) return;
     alarmAt = at;
@@ -97,7 +97,7 @@ function deliveryObject({ engine, attempt, ledger }: ContenderContext): (deliver
     setAlarm(engine.now() + waitMs + engine.random() * STAGGER_MS);
   }
 
-  /** One after the other; an open circuit lets nothing more through and puts the alarm to its own end. */
+  /** Works off tasks one after the other. An open circuit stops that, and moves the alarm to the circuit's end. */
   function workOff(tasks: readonly Task[], from: number): void {
     const task = tasks[from];
     const isShut = state === "open" && engine.now() < openedAt + RECOVERY_MS;

@@ -1,7 +1,7 @@
 /**
- * Models of the peers' published behaviour: schedule, jitter, attempts, timeout and workers as their public
- * source and documentation have them (autumn 2026), on the job queue that they all are. Models, not measurements:
- * nobody's code runs here.
+ * Models of the peers' published behaviour: schedule, jitter, attempts, timeout and workers as their public source and
+ * documentation have them (autumn 2026), on a job queue, which they all are. Models, not measurements: none of their
+ * code runs here.
  */
 
 import { presets } from "../../../src/core/retry/presets.ts";

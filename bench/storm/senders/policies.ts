@@ -1,4 +1,4 @@
-/** Policies without a gate: what is usually written first, and the presets through the production transition. */
+/** Policies without a gate: those that people usually write first, and the presets through the production transition. */
 
 import { type PresetName, presets } from "../../../src/core/retry/presets.ts";
 import { queueWith, TIMEOUT_MS, WORKERS } from "../../../src/simulator/job-queue.ts";
@@ -28,7 +28,7 @@ export const withoutJitter = jobQueue({
   next: (job) => (job.attempts < 16 ? Math.min(HOUR, 30 * SECOND * 2 ** (job.attempts - 1)) : undefined),
 });
 
-/** A preset on a job queue: its schedule and jitter by the production code, and nothing else of ours. */
+/** A preset on a job queue: production code computes its schedule and jitter; nothing else of Breakwater runs. */
 export function presetAlone(preset: PresetName): Contender {
   return jobQueue({ ...queueWith(presets[preset]), name: `${preset} (preset alone)` });
 }
