@@ -1,4 +1,7 @@
-/** The files that a folder made by `breakwater init` has: the Worker as one file, its migrations, and the script that deploys it. */
+/**
+ * The files of a folder that `breakwater init` makes: the Worker as one file, its migrations, and the script that
+ * deploys it.
+ */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BuildOptions, build } from "esbuild";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { copyKept } from "./kept-folders.ts";
+import { copyCached } from "./cached-folders.ts";
 import { projectRoot, runWrangler } from "./wrangler.ts";
 
 const META = "bundle-meta.json";
@@ -16,10 +16,10 @@ export async function bundleWorker(directory: string, main = "src/worker.ts", fl
   const bundle = (place: string) =>
     runWrangler(["deploy", main, "--dry-run", "--outdir", place, "--metafile", join(place, META), ...flags]);
   const file = join(directory, `${basename(main, ".ts")}.js`);
-  // Another version's sources, which nobody asks for twice.
+  // The sources of another version are bundled only once, so that bundle is not cached.
   if (!resolve(projectRoot, main).startsWith(projectRoot)) await bundle(directory);
   else
-    await copyKept(directory, `bundle-${nameOf([main, ...flags])}`, async (place) => {
+    await copyCached(directory, `bundle-${nameOf([main, ...flags])}`, async (place) => {
       await bundle(place);
       return sourcesOf(place, resolve(projectRoot, configIn(flags)));
     });
@@ -35,7 +35,7 @@ function configIn(flags: readonly string[]): string {
   return (at < 0 ? undefined : flags[at + 1]) ?? "wrangler.toml";
 }
 
-/** The files that the bundle is made of, and what decides how: its configuration, and the versions of packages. */
+/** The files that decide about the bundle: its sources, its configuration, and the versions of packages. */
 function sourcesOf(place: string, config: string): string[] {
   const { inputs } = JSON.parse(readFileSync(join(place, META), "utf8")) as { inputs: object };
   const sources = Object.keys(inputs).map((path) => resolve(dirname(config), path));

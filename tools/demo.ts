@@ -17,7 +17,7 @@ const HELP = `npm run demo -- [flags]    Breakwater at work for a minute and a h
   --keep          leave the stack up at the end, and print what to try; Ctrl-C ends it
   --no-strict     do not enforce the quotas that Cloudflare enforces
   --latency SEED  calls to D1, gates and queues take as long as they do in production
-  -h, --help      this`;
+  -h, --help      show this help`;
 
 async function demo({ values }: Flags): Promise<number> {
   console.log("Starting Breakwater: an empty D1, the Worker, five customers' endpoints …");

@@ -1,24 +1,24 @@
-/** `npm run deploy`: a deployment with all that belongs to it; see deploy/pipeline.ts for its steps. */
+/** `npm run deploy`: deploys everything that belongs to a deployment; see deploy/pipeline.ts for the steps. */
 import { parseArgs } from "node:util";
 import { type Deployment, deploy, planDeployment } from "./deploy/pipeline.ts";
 import { type Flag, type Flags, flagsIn, runScript, UsageError } from "./flags.ts";
 
 const HELP = `npm run deploy -- [flags]    Checks wrangler.toml, creates missing databases, migrates all of them, deploys the
-                             Worker, and asks for its health. Can be repeated at any time.
+                             Worker, and checks its health. Can be repeated at any time.
 
   --env NAME           deploy this environment of wrangler.toml
   --secrets-file FILE  set these secrets; the first deployment needs them
   --dry-run            check everything that can be checked here, print the plan, change nothing
   --location HINT      create missing databases near: weur, eeur, apac, oc, wnam or enam
-  --health-timeout S   wait so many seconds until the Worker is healthy (90); 0: do not ask
-  -h, --help           this
+  --health-timeout S   wait up to S seconds until the Worker is healthy (90); 0: do not check
+  -h, --help           show this help
 
 All other flags are those of wrangler deploy.`;
 
 const text = { type: "string" } as const;
 const own = { ...flagsIn(HELP), cwd: text, jurisdiction: text };
-/** Flags of `wrangler deploy` that are handed on. Any other is a mistake: one of `--dry-run` must deploy nothing. */
-const WRANGLERS = new Set(
+/** Flags of `wrangler deploy` that are passed on. Any other flag is refused: a mistyped `--dry-run` must deploy nothing. */
+const PASSED_ON = new Set(
   (
     "alias assets compatibility-date compatibility-flag compatibility-flags containers-rollout define " +
     "dispatch-namespace domain domains jsx-factory jsx-fragment keep-vars latest logpush message metafile minify " +
@@ -26,7 +26,7 @@ const WRANGLERS = new Set(
     "tsconfig upload-source-maps var"
   ).split(" "),
 );
-/** What all commands of wrangler must agree on. */
+/** Flags on which all commands of wrangler must agree. */
 const sharedFlags = {
   env: { type: "string", short: "e" },
   config: { type: "string", short: "c" },
@@ -40,8 +40,8 @@ const NPMS = new Set(["location", "message", "tag"]);
 type Invocation = Readonly<{ deployment: Deployment; isDryRun: boolean; flags: Flags }>;
 
 /**
- * Reads the command line. Arguments that are neither the script's nor every command's are handed to `wrangler deploy` as
- * they are.
+ * Reads the command line. Arguments that are neither the script's nor every command's are passed to `wrangler deploy`
+ * as they are.
  * @param environment has `CLOUDFLARE_ENV` where `--env` is left out
  * @throws UsageError for a flag without its value, for one that cannot work here, and for what no flag takes
  */
@@ -50,7 +50,7 @@ export function readDeployment(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): Invocation {
   const options: Readonly<Record<string, Flag>> = { ...own, ...sharedFlags };
-  refuseKeptByNpm([...Object.keys(options), ...WRANGLERS], environment);
+  refuseKeptByNpm([...Object.keys(options), ...PASSED_ON], environment);
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true });
   const values: Record<string, string | boolean | undefined> = {};
   const shared: string[] = [];
@@ -59,7 +59,7 @@ export function readDeployment(
   for (const token of tokens) {
     const flag = token.kind === "option" ? options[token.name] : undefined;
     if (token.kind !== "option" || !flag) {
-      if (token.kind === "option" && !WRANGLERS.has(token.name.replace(/^no-(?!bundle)/, "")))
+      if (token.kind === "option" && !PASSED_ON.has(token.name.replace(/^no-(?!bundle)/, "")))
         throw new UsageError(`Unknown flag: ${token.rawName}`);
       if (token.kind === "positional" && !isOfWrangler)
         throw new UsageError(`Unexpected argument: ${token.value}`);

@@ -1,4 +1,4 @@
-/** The output of `wrangler dev` as `npm run dev` prints it: after the address, and without what helps nobody. */
+/** Prints the output of `wrangler dev` for `npm run dev`: after the address, and without lines that help nobody. */
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from "node:util";
 /** A table of every binding and variable, which is printed at each reload and ends with an empty line. */
 const table = /^Your Worker has access to the following bindings:/;
 
-/** Lines that say nothing new, or that no cron fires: this script fires it. */
+/** Lines that say nothing new, or that the cron is not triggered automatically: this script triggers it. */
 const noise = [
   /^Using secrets defined in /,
   /^⎔ (Starting|Reloading) local server/,
@@ -18,7 +18,10 @@ const noise = [
   /#test-cron-triggers-locally$/,
 ];
 
-/** Says of each line of a stream, in order, whether to print it. Empty lines belong to the line before. */
+/**
+ * Returns a function that decides for each line of a stream, in order, whether to print it. Empty lines belong to the
+ * line before.
+ */
 export function lineFilter(): (line: string) => boolean {
   let isPrinted = true;
   let isInTable = false;

@@ -1,9 +1,9 @@
 /**
- * The development variables, `.dev.vars`: random secrets of this clone, and settings for development. They are made when
- * the file is missing, so that a fresh clone runs at once; what an older file does not have yet is appended.
+ * The development variables, `.dev.vars`: random secrets of this clone, and settings for development. The file is
+ * created when it is missing, so that a fresh clone runs at once; variables that an older file lacks are appended.
  *
- * They do not come from `.dev.vars.example`, which has no values: Cloudflare's deploy button fills a deployment's secrets
- * in from that file, and everybody can read it.
+ * They do not come from `.dev.vars.example`, which has no values: Cloudflare's deploy button fills a deployment's
+ * secrets in from that file, and everybody can read it.
  */
 import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ function newDevVars(): Record<string, string> {
   };
 }
 
-/** Makes `.dev.vars` exist and be complete; returns whether it was missing. */
+/** Creates or completes `.dev.vars`; returns whether it was missing. */
 export function ensureDevVars(root = projectRoot): boolean {
   const file = join(root, ".dev.vars");
   const isMissing = !existsSync(file);

@@ -2,7 +2,7 @@
 
 import { heldOutput } from "./dev-output.ts";
 import { devVar, ensureDevVars } from "./dev-vars.ts";
-import { type Flags, flagsIn, readFlags, runScript, whereabouts } from "./flags.ts";
+import { addressLines, type Flags, flagsIn, readFlags, runScript } from "./flags.ts";
 import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
 import { listenFault, portIn } from "./ports.ts";
@@ -18,7 +18,7 @@ const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sou
   --strict          enforce the quotas that Cloudflare enforces; each breach is printed here
   --latency SEED    with --strict: calls to D1, gates and queues take as long as they do in production
   --var NAME:VALUE  override a variable of wrangler.toml or .dev.vars
-  -h, --help        this
+  -h, --help        show this help
 
 Other flags of wrangler dev that work here: --log-level, --local-protocol, --https-key-path, --https-cert-path,
 --host, --local-upstream, --upstream-protocol, --env, --env-file.`;
@@ -42,14 +42,17 @@ function read(): Flags {
   return flags;
 }
 
-/** Refuses a port that is in use: wrangler would silently take another, with the same database beside whoever has this one. */
+/**
+ * Refuses a port that is in use: wrangler would silently take another one, and use the same database as the process
+ * that has this one.
+ */
 async function checkPort({ ip = "localhost", port }: Flags["values"]): Promise<void> {
   const number = portIn(port, PORT);
   const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), number);
   if (fault === undefined) return;
   const remedy =
     fault === "EADDRINUSE"
-      ? "it is in use, perhaps by another npm run dev. End that, or start this one with --port and --persist-to of its own"
+      ? "it is in use, perhaps by another npm run dev. End that, or start this one with another --port and --persist-to"
       : fault;
   throw new Error(`Breakwater cannot listen on port ${number} of ${ip}: ${remedy}`);
 }
@@ -62,7 +65,7 @@ async function dev({ values, others }: Flags): Promise<number> {
   await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;
   const latency = values.latency === undefined ? undefined : Number(values.latency);
-  // Another one may have begun to listen meanwhile.
+  // Another process may have taken the port meanwhile.
   await checkPort(values);
   const functions = await startFunctionsRuntime();
   let release = () => {};
@@ -113,12 +116,12 @@ function handleSignals(): (stack: Stack) => void {
   };
 }
 
-/** Waits until the Worker answers. What wrangler says until then is printed behind this. */
+/** Waits until the Worker answers, and prints its address. The output of wrangler so far is printed after that. */
 async function announce(url: string, args: readonly string[]): Promise<void> {
   await getFromStack(`${url}/v1/health`, READY_MS);
   const key = args.findLast((arg) => arg.startsWith("ADMIN_KEY:"))?.slice("ADMIN_KEY:".length);
   console.log(`\nBreakwater is at ${url}; its sweep runs every minute.`);
-  console.log(`${whereabouts(url, key ?? devVar("ADMIN_KEY"))}\n`);
+  console.log(`${addressLines(url, key ?? devVar("ADMIN_KEY"))}\n`);
 }
 
 process.exitCode = await runScript(HELP, dev, read);

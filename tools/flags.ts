@@ -17,8 +17,8 @@ export type Flags = Readonly<{
 export class UsageError extends Error {}
 
 /**
- * The flags that a help text describes, each at the beginning of a line or behind another one and a comma: `-c, --config FILE`.
- * A capital word behind a flag stands for its value.
+ * The flags that a help text describes, each at the beginning of a line, or after another one and a comma: `-c,
+ * --config FILE`. A capital word after a flag stands for its value.
  */
 export function flagsIn(help: string): Readonly<Record<string, Flag>> {
   const heads = help.split("\n").flatMap((line) => /^ {2}(-.*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
@@ -86,14 +86,17 @@ export function numberFlag(values: Values, name: string, least: number, most: nu
   );
 }
 
-/** @throws UsageError when the flag is no address of the web, or has a user's name in it */
+/** @throws UsageError when the flag is not an http(s) address, or contains a user's name */
 export function addressFlag(name: string, given: string): URL {
   const url = URL.parse(given);
   if (url && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "") return url;
   throw new UsageError(`--${name} is ${JSON.stringify(given)}; expected an address such as https://host`);
 }
 
-/** Aborts with the first signal, after which all is ended in order; a second one ends the process. */
+/**
+ * Returns a signal that aborts at the first interrupt, so that the script can clean up; a second interrupt ends the
+ * process.
+ */
 export function interruption(onFirst = () => {}): AbortSignal {
   const controller = new AbortController();
   const interrupt = () => {
@@ -136,6 +139,6 @@ export async function reportFailure(script: () => Promise<void>): Promise<number
 }
 
 /** The addresses of a running stack, and the key. */
-export function whereabouts(url: string, key: string): string {
+export function addressLines(url: string, key: string): string {
   return [`  Dashboard  ${url}/dashboard`, `  API docs   ${url}/docs`, `  Key        ${key}`].join("\n");
 }

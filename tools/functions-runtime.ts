@@ -1,6 +1,7 @@
 /**
- * Where functions run in development: a runtime (workerd) for each, in a process that is killed when a call takes too long
- * or this process ends, because the runtime itself stops no endless loop. The Worker asks over HTTP (dev/functions.ts).
+ * Runs functions in development: a runtime (workerd) for each, in a process that is killed when a call takes too long
+ * or this process ends, because the runtime itself stops no endless loop. The Worker calls it over HTTP
+ * (dev/functions.ts).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -16,14 +17,14 @@ import { text } from "node:stream/consumers";
 import { CALL_MS } from "../src/core/transform/code.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
-/** A call that the Worker has given up by then: it says itself that it takes too long. */
+/** By then the Worker has given up a call, and reports itself that it takes too long. */
 const KILLED_AFTER_MS = CALL_MS + 200;
-/** Functions with a process each; those that are used least recently are ended. */
+/** The most functions that have a process; the least recently used are ended. */
 const MOST_RUNTIMES = 8;
-/** The Worker takes this for the platform's own trouble: the event waits uncounted. */
+/** The Worker takes this for a fault of the platform: the event waits, and no attempt counts. */
 const LOST = "Network connection lost.";
 
-/** Loads the function of a question, and passes the event on. */
+/** Loads the function that a call names, and passes the event on. */
 const SERVICE = `export default {
   async fetch(request, { LOADER }) {
     const { name, worker, event } = await request.json();
@@ -53,22 +54,22 @@ const config :Workerd.Config = (
 );`;
 
 type FunctionsRuntime = Readonly<{
-  /** Variables for the Worker, by which it finds this. */
+  /** Variables by which the Worker finds this runtime. */
   vars: Readonly<Record<string, string>>;
-  /** Ends all of it; the end of this process does too. */
+  /** Ends all processes, as the end of this process does too. */
   close: () => void;
 }>;
 
 type Runtime = Readonly<{
   url: Promise<string>;
-  /** `ended`: by itself. */
+  /** `ended` by itself, or `killed`. */
   state: () => "starting" | "ready" | "killed" | "ended";
   kill: () => void;
 }>;
 
-type Question = Readonly<{ name: string; worker?: object; event?: string }>;
+type RuntimeCall = Readonly<{ name: string; worker?: object; event?: string }>;
 
-/** Listens on this machine, for whoever knows the path. */
+/** Listens on this machine, under a path that only the Worker knows. */
 export async function startFunctionsRuntime(): Promise<FunctionsRuntime> {
   const directory = mkdtempSync(join(tmpdir(), "breakwater-functions-"));
   const remove = () => rmSync(directory, { recursive: true, force: true });
@@ -111,22 +112,22 @@ export async function startFunctionsRuntime(): Promise<FunctionsRuntime> {
 }
 
 async function answerTo(request: IncomingMessage, runtimeOf: (name: string) => Runtime) {
-  const question: Question = JSON.parse(await text(request));
-  const runtime = runtimeOf(question.name);
-  if (question.worker === undefined) {
+  const call: RuntimeCall = JSON.parse(await text(request));
+  const runtime = runtimeOf(call.name);
+  if (call.worker === undefined) {
     await runtime.url;
     return { status: 200, answer: "" };
   }
-  // One that is being started anew has no time left of the call.
+  // A runtime that is starting again would not be ready within the call's time.
   if (runtime.state() === "starting") return { status: 503, answer: LOST };
   const timer = setTimeout(runtime.kill, KILLED_AFTER_MS);
   try {
-    const body = JSON.stringify(question);
+    const body = JSON.stringify(call);
     const response = await fetch(await runtime.url, { method: "POST", body });
     return { status: response.status, answer: await response.text() };
   } catch {
     const answer =
-      runtime.state() === "killed" ? LOST : "its process has ended, most likely for want of memory";
+      runtime.state() === "killed" ? LOST : "its process has ended, most likely for lack of memory";
     runtime.kill();
     return { status: 500, answer };
   } finally {
@@ -164,7 +165,7 @@ async function addressOf(child: ChildProcess): Promise<string> {
   throw new Error("The runtime of a function could not be started");
 }
 
-/** The one that wrangler has installed. */
+/** The workerd that wrangler has installed. */
 function workerd(): Readonly<{ default: string; compatibilityDate: string }> {
   const wrangler = createRequire(import.meta.url).resolve("wrangler/package.json");
   return createRequire(wrangler)("workerd");

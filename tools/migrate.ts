@@ -1,7 +1,7 @@
 /** Applies the migrations to the local copies of the D1 databases that wrangler.toml binds. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { copyKept } from "./kept-folders.ts";
+import { copyCached } from "./cached-folders.ts";
 import { projectRoot, readWranglerConfig, runWrangler } from "./wrangler.ts";
 
 /** @param persistTo where wrangler keeps the local state; its default place when absent */
@@ -12,9 +12,12 @@ export async function applyMigrations(persistTo?: string): Promise<void> {
   }
 }
 
-/** Makes empty databases with all migrations in a directory that has none: as `applyMigrations` does, but that once. */
+/**
+ * Puts empty databases with all migrations into a directory that has none. They are copied from a cache, which is made
+ * anew when the migrations change.
+ */
 export async function copyMigrated(persistTo: string): Promise<void> {
-  await copyKept(persistTo, "migrated", async (directory) => {
+  await copyCached(persistTo, "migrated", async (directory) => {
     await applyMigrations(directory);
     const migrations = join(projectRoot, "migrations");
     const files = readdirSync(migrations).map((name) => join(migrations, name));

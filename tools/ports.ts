@@ -1,9 +1,12 @@
-/** Ports of this machine to listen on: wrangler takes another one, or prints a stack trace, where one is in use. */
+/** Checks ports of this machine: where one is in use, wrangler takes another, or prints a stack trace. */
 import { lookup } from "node:dns/promises";
 import { createServer } from "node:net";
 import { UsageError } from "./flags.ts";
 
-/** The port that a flag names; 0 is any that is free. @throws UsageError for what is none */
+/**
+ * The port that a flag names; 0 stands for any free one.
+ * @throws UsageError if it is not a port
+ */
 export function portIn(flag: string | boolean | undefined, usual: number): number {
   const port = flag === undefined ? usual : Number(flag);
   if (Number.isInteger(port) && port >= 0 && port <= 65_535 && String(flag ?? port).trim() !== "")
@@ -11,7 +14,7 @@ export function portIn(flag: string | boolean | undefined, usual: number): numbe
   throw new UsageError(`--port is ${flag}; expected a port, 0 to 65535`);
 }
 
-/** Why nothing can listen there: the code of the error; undefined where it can. A name is tried at all of its addresses. */
+/** The code of the error that prevents listening there, or undefined. A name is tried at all of its addresses. */
 export async function listenFault(host: string, port: number): Promise<string | undefined> {
   const addresses = await lookup(host, { all: true }).catch(
     (error: NodeJS.ErrnoException) => error.code ?? "",
@@ -19,7 +22,7 @@ export async function listenFault(host: string, port: number): Promise<string | 
   if (typeof addresses === "string") return addresses;
   for (const { address } of addresses) {
     const fault = await faultAt(address, port);
-    // A machine without IPv6 has a name for its loopback address all the same.
+    // Without IPv6, a name of the loopback address has an IPv6 address all the same.
     if (fault !== undefined && (fault !== "EADDRNOTAVAIL" || addresses.length === 1)) return fault;
   }
   return undefined;

@@ -14,9 +14,9 @@ const HELP = `npm run receiver -- [flags]    An endpoint that verifies deliverie
   --secret SECRET  the destination's signing secret, whsec_…; else $WEBHOOK_SECRET, else a new one, which is printed
   --status N       answer with this status instead of 200
   --retry-after S  send this Retry-After, with --status 503 or 429
-  --delay MS       answer after so many milliseconds
+  --delay MS       answer after MS milliseconds
   --first N        apply the three flags above to the first N requests only, then answer 200
-  -h, --help       this`;
+  -h, --help       show this help`;
 
 async function receive({ values }: Flags): Promise<number> {
   const given = textFlag(values, "secret") ?? (process.env.WEBHOOK_SECRET || undefined);

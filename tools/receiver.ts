@@ -1,6 +1,6 @@
 /**
  * A local server with customers' endpoints, one for each path. It verifies signatures with the public library that a
- * customer would use, answers as the caller decides, and keeps every request: its log is the proof of what was sent.
+ * customer would use, answers as the caller decides, and records every request: its log is the proof of what was sent.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -20,7 +20,7 @@ export type Hit = {
   readonly at: number;
   answeredAt?: number;
   status?: number;
-  /** The sender was gone before the answer. */
+  /** Whether the sender hung up before the answer. */
   hungUp?: boolean;
 };
 
@@ -41,21 +41,21 @@ export type ReceiverServer = Readonly<{
 }>;
 
 type Options = Readonly<{
-  /** Any free one unless given. */
+  /** Default: any free port. */
   port?: number;
   address?: string;
   /** The signing secret of every path that has none in `secrets`. */
   secret?: string;
   /** Called when a request has been answered, or its sender has hung up. */
   onEnd?: (hit: Hit) => void;
-  /** Whether requests stay in the list of hits; true unless given. A run of hours cannot keep them all. */
-  keeps?: boolean;
+  /** Whether requests are recorded in `hits`; true by default. A run of hours cannot record them all. */
+  recordsHits?: boolean;
 }>;
 
-/** @param answer decides when a request has arrived; it is in the list of hits already */
+/** @param answer decides the reply to a request, which is in the list of hits already */
 export async function startReceiver(
   answer: (hit: Hit) => Reply,
-  { port = 0, address = "127.0.0.1", secret, onEnd = () => {}, keeps = true }: Options = {},
+  { port = 0, address = "127.0.0.1", secret, onEnd = () => {}, recordsHits = true }: Options = {},
 ): Promise<ReceiverServer> {
   const hits: Hit[] = [];
   const secrets = new Map<string, string>();
@@ -63,7 +63,7 @@ export async function startReceiver(
     const hit = await readHit(request, (path) => secrets.get(path) ?? secret).catch(() => undefined);
     // The sender died before the end of the body: nothing has arrived.
     if (!hit) return;
-    if (keeps) hits.push(hit);
+    if (recordsHits) hits.push(hit);
     response.once("close", () => {
       if (hit.status !== undefined) return;
       hit.hungUp = true;

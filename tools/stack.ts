@@ -30,7 +30,7 @@ export type Stack = Readonly<{
 
 /** How long a stack may take until it answers. */
 export const READY_MS = 300_000;
-/** A stack that has not ended so long after a signal is killed. */
+/** A stack that has not ended this long after a signal is killed. */
 export const STOP_TIMEOUT_MS = 5_000;
 
 /** Starts a stack; resolves when it answers. Rejects, and leaves nothing running, when it never does. */
@@ -98,8 +98,8 @@ function isSecure(args: readonly string[]): boolean {
 }
 
 /**
- * A GET of a stack on this machine. Over https its certificate is one that wrangler has made, which nobody has signed.
- * @param timeoutMs rejects after it
+ * Sends a GET to a stack on this machine. Over https, its self-signed certificate is accepted.
+ * @param timeoutMs the time after which it rejects
  */
 export function getFromStack(url: string, timeoutMs: number) {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
@@ -130,7 +130,7 @@ async function failed(exited: Promise<number>): Promise<never> {
 const CRON_MS = 60_000;
 const CRON_TIMEOUT_MS = 30_000;
 
-/** Fires the scheduled handler once; rejects when it failed or nobody answers. */
+/** Fires the scheduled handler once; rejects when it failed or nothing answers. */
 async function fireCron(url: string): Promise<void> {
   const { status, text } = await getFromStack(`${url}/cdn-cgi/local/scheduled`, CRON_TIMEOUT_MS);
   if (status !== 200) throw new Error(`The scheduled handler answered ${status}: ${text.slice(0, 200)}`);
@@ -151,7 +151,7 @@ export function keepFiring(url: string, { everyMs = CRON_MS, onFailure = () => {
 
 const API_TIMEOUT_MS = 20_000;
 
-/** Breakwater's public HTTP API. An answer that is no success throws, with the beginning of its body. */
+/** Breakwater's public HTTP API. An unsuccessful answer throws an error with the beginning of its body. */
 export type ApiClient = Readonly<{
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown) => Promise<T>;

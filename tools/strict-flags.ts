@@ -5,7 +5,7 @@ import { readWranglerConfig } from "./wrangler.ts";
 export const STRICT_WORKER = "tools/strict/worker.ts";
 
 export type Strict = Readonly<{
-  /** The seed of the calls' latencies; no latency is added when absent. */
+  /** The seed of the calls' latencies. Default: no added latency. */
   latency?: number | undefined;
   /** Limits other than the paid plan's. */
   quotas?: Partial<Quotas>;

@@ -16,22 +16,22 @@ import { projectRoot } from "./wrangler.ts";
 export const THROWAWAY_KEY = "demo-key-0123456789";
 
 type Throwaway = Readonly<{
-  /** Starts the stack on its state; again, after it was stopped or killed. */
+  /** Starts the stack on its state; also again, after it was stopped or killed. */
   start: () => Promise<Stack>;
   /** All output of wrangler and the Worker. */
   output: () => string;
-  /** The end of it. */
+  /** The end of the output. */
   lastLines: () => string;
   /** Removes the state, which the end of this process does too. The stack must have ended. */
   discard: () => void;
 }>;
 
 type ThrowawayWorker = Readonly<{
-  /** The path of its bundle, made in the directory: wrangler would start sources anew whenever one is saved. */
+  /** Bundles it into the directory and returns the path. Wrangler would restart sources whenever one is saved. */
   bundled: (directory: string) => Promise<string>;
-  /** Given to wrangler, which would look for it beside the bundle. */
+  /** The path of its configuration, for which wrangler would otherwise search beside the bundle. */
   config: string;
-  /** The address to listen at, on any port that is free. */
+  /** The address to listen on, at any free port. */
   ip: string;
   vars: Readonly<Record<string, string>>;
   flags?: readonly string[];
@@ -85,7 +85,7 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
     },
     vars: {
       ADMIN_KEY: THROWAWAY_KEY,
-      // Of this stack alone: no other opens what it seals.
+      // A key of this stack's own: no other stack opens what it seals.
       MASTER_KEYS: `throwaway:${randomBytes(32).toString("base64")}`,
       ALLOW_PRIVATE_DESTINATIONS: "true",
       ...(strict && strictVars(strict)),

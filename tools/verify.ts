@@ -1,6 +1,7 @@
 /**
- * `npm run verify -- --url … --key …`: shows the owner of a deployment that it does what the README promises, through its
- * public API and with a receiver of its own, and leaves nothing behind. docs/verifying.md has what each check confirms.
+ * `npm run verify -- --url … --key …`: shows the owner of a deployment that it does what the README promises, through
+ * its public API and with its own receiver, and leaves nothing behind. docs/verifying.md explains what each check
+ * confirms.
  */
 import { interruption, runScript } from "./flags.ts";
 import { checks } from "./verify/checks.ts";
@@ -11,26 +12,27 @@ const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a d
 
   --url URL                its address; else $BREAKWATER_URL
   --key KEY                an API key with all scopes and no tenant; else $BREAKWATER_KEY
-  --only NAME,…            run these checks alone
+  --only NAME,…            run only these checks
   --list                   print the checks and what they expect
   --receiver URL           use this receiver; otherwise one is deployed to your account, and removed in the end
   --receiver-token TOKEN   its token
-  --soak DURATION          and then a steady rate for so long: 90s, 10m, 1h
+  --soak DURATION          and then a steady rate for this long: 90s, 10m, 1h
   --soak-rate N            events a second (5)
-  --missing-name URL       addresses that fail in a certain way, instead of the usual ones: a name that does not exist,
+  --missing-name URL       other addresses for the checks of failures: a host name that does not exist,
   --closed-port URL        a port that nothing listens at,
   --bad-certificate URL    an expired certificate,
   --dead-origin URL        and a host behind Cloudflare's proxy whose origin is down
   -c, --config FILE, -e, --env NAME   the deployment's configuration, to find what Cloudflare has billed (wrangler.toml)
-  -h, --help               this
+  -h, --help               show this help
 
 The exit code is 0 when all is well, 1 when something is not, 2 after a mistake in the command line.`;
 
 const names = checks.map(({ name }) => name);
 
-const INTERRUPTED = "Interrupted: removing what was made. Once more ends this at once, and leaves it behind.";
+const INTERRUPTED =
+  "Interrupted: removing what was created. A second interrupt ends at once, and leaves it behind.";
 
-/** A reader that is gone, such as `head`, must not keep the rest from being removed. */
+/** If the reader of the output is gone, such as `head`, the run must still remove what it created. */
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 process.exit(

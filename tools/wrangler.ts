@@ -16,7 +16,7 @@ export const projectRoot = fileURLToPath(new URL("..", import.meta.url).href);
 
 const wranglerRoot = join(createRequire(import.meta.url).resolve("wrangler/package.json"), "..");
 
-/** No banner, telemetry or look-up of the location: nothing needs a network. */
+/** Without banner, telemetry or look-up of the location, nothing needs a network. */
 const quiet = {
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_SEND_METRICS: "false",
@@ -34,14 +34,14 @@ export async function readWranglerConfig(
 
 /**
  * The configurations of all environments, that of the top level first.
- * @throws an error that says what wrangler cannot read
+ * @throws an error that names what wrangler cannot read
  */
 export async function readEnvironments(config: string): Promise<Environment[]> {
   const { experimental_readRawConfig, unstable_readConfig } = await import("wrangler");
   const { rawConfig } = experimental_readRawConfig({ config });
   const names = [undefined, ...Object.keys(rawConfig.env ?? {})];
   return names.map((name) => {
-    // An empty name is the top level, also where CLOUDFLARE_ENV names an environment.
+    // An empty name is the top level, even if CLOUDFLARE_ENV names an environment.
     return { name, config: unstable_readConfig({ config, env: name ?? "" }, { hideWarnings: true }) };
   });
 }
@@ -74,7 +74,7 @@ export function exitOf(child: ChildProcess, event: "exit" | "close" = "exit"): P
   });
 }
 
-/** A command that takes longer hangs; on a busy machine, starting wrangler alone can take a minute. */
+/** A command that takes longer hangs; on a busy machine, the start of wrangler alone can take a minute. */
 const TIMEOUT_MS = 600_000;
 
 /** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than ten minutes. */
@@ -87,7 +87,7 @@ export async function runWrangler(args: readonly string[]): Promise<void> {
   if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output.all}`);
 }
 
-/** The output of a command so far, and the part of it that is no error. */
+/** The output of a command so far, and its standard output alone. */
 function outputOf(child: ChildProcess): Readonly<{ all: string; stdout: string }> {
   const output = { all: "", stdout: "" };
   child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
@@ -100,12 +100,12 @@ function outputOf(child: ChildProcess): Readonly<{ all: string; stdout: string }
   return output;
 }
 
-/** A command's output, standard error included, its exit code, and its notes for other programs. */
+/** A command's exit code, its output including standard error, and its notes for other programs. */
 type CommandResult = Readonly<{ code: number; output: string; stdout: string; entries: readonly unknown[] }>;
 
 /**
- * Runs the `wrangler` on the PATH, which npm's is for its scripts, until it ends by itself: a migration must not be cut
- * off. It is asked nothing and prints nothing.
+ * Runs the `wrangler` on the PATH, which is npm's in its scripts, until it ends by itself: a migration must not be cut
+ * off. It gets no input and prints nothing.
  */
 export async function wranglerResult(args: readonly string[]): Promise<CommandResult> {
   let output = { all: "", stdout: "" };
@@ -164,9 +164,9 @@ function entriesOf(file: string): unknown[] {
   }
 }
 
-/** It stays in this process's group: only that one may read from the terminal. */
+/** Starts wrangler in this process's group: only that group may read from the terminal. */
 function startFromPath(args: readonly string[], stdio: StdioOptions, env: Readonly<Record<string, string>>) {
-  // On Windows the one on the PATH is a batch file, which cannot be started without a shell.
+  // On Windows, the wrangler on the PATH is a batch file, which cannot be started without a shell.
   const [command, first] =
     process.platform === "win32"
       ? [process.execPath, [join(wranglerRoot, "bin/wrangler.js")]]

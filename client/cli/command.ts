@@ -1,4 +1,4 @@
-/** Commands of the command line: what they take, how that is read, and how `--help` shows it. */
+/** Commands: what they take, how that is read, and how `--help` shows it. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import type { Breakwater } from "../src/breakwater.ts";
 
@@ -8,11 +8,11 @@ export type CommandOption = Readonly<{
   value?: string;
   /** One letter, as in `-f`. */
   short?: string;
-  /** It may be given several times. */
+  /** Whether it may be given several times. */
   isList?: true;
   isNumber?: true;
   choices?: readonly string[];
-  /** The field of the API, or the parameter of its query, that it gives. */
+  /** The field of the API, or the query parameter, that it sets. */
   field?: string;
 }>;
 
@@ -22,7 +22,7 @@ export type Command = Readonly<{
   /** Its arguments as `--help` shows them: `<id>`, `[file]`, `<id>...`. */
   args?: string;
   summary: string;
-  /** What else to know, as lines. */
+  /** Further help, as lines. */
   details?: string;
   options?: Readonly<Record<string, CommandOption>>;
   /** Returns the exit code; nothing for 0. */
@@ -79,7 +79,7 @@ export class CommandLineError extends Error {}
 export const globalOptions: Readonly<Record<string, CommandOption>> = {
   json: { help: "Print JSON: an object, or one line for each entry of a list" },
   profile: { value: "name", help: "The profile to use; $BREAKWATER_PROFILE or `default` otherwise" },
-  help: { short: "h", help: "Show this" },
+  help: { short: "h", help: "Show this help" },
 };
 
 export const listOptions: Readonly<Record<string, CommandOption>> = {
@@ -89,7 +89,7 @@ export const listOptions: Readonly<Record<string, CommandOption>> = {
 
 /**
  * Reads the arguments behind the command's name.
- * @throws CommandLineError for what the command does not take
+ * @throws CommandLineError for arguments that the command does not take
  */
 export function readCall(
   command: Command,

@@ -48,7 +48,7 @@ export function completionCommand(commands: () => readonly Command[]): Command {
   };
 }
 
-/** The words that the last word may become. */
+/** The completions of the last word. */
 function wordsAfter(commands: readonly Command[], words: readonly string[]): string[] {
   const current = words.at(-1) ?? "";
   const before = words.slice(0, -1);

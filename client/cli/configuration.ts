@@ -1,8 +1,9 @@
 /**
- * The configuration of a deployment as a document, and the way there: a plan of what is to be created, changed and deleted.
+ * The configuration of a deployment as a document, and a plan to reach it: what is to be created, changed and deleted.
  *
- * Fields that the document leaves out are left alone, and so is what it does not name: only pruning deletes. Values that the
- * API never shows (secrets, headers, credentials) cannot be compared: they are set on creation, and later on request.
+ * Fields that the document leaves out stay as they are, and so do objects that it does not name: only pruning deletes.
+ * Values that the API never shows (secrets, headers, credentials) cannot be compared: they are set on creation, and
+ * later on request.
  */
 import {
   type ApiKey,
@@ -44,17 +45,17 @@ export class InvalidConfiguration extends Error {
 type Change = Readonly<{ field: string; from: unknown; to: unknown }>;
 
 export type PlanStep = Readonly<{
-  /** `blocked`: it differs in what cannot be changed. */
+  /** `blocked`: it differs in something that cannot be changed. */
   action: "create" | "change" | "delete" | "blocked";
   kind: "event type" | "tenant" | "destination" | "key";
   name: string;
   changes: readonly Change[];
   /** Where the document describes it; empty for a deletion. */
   path: Path;
-  /** Whether it makes a key or a signing secret, which the API shows this once. */
+  /** Whether it creates a key or a signing secret, which the API shows only once. */
   makesSecret?: boolean;
 }> & {
-  /** Makes the change. Returns what has been created, with its key or secret. */
+  /** Makes the change. Returns the created object, with its key or secret. */
   readonly apply: () => Promise<Created | undefined>;
 };
 
@@ -106,7 +107,7 @@ function namedIn(value: unknown, path: Path): Named | undefined {
   return Object.fromEntries(entries.map(([name, fields]) => [name, mapIn(fields, [...path, name])]));
 }
 
-/** A map; an empty one is often written as nothing, which is null. */
+/** A map. An empty map is often written as nothing, which is null. */
 function mapIn(value: unknown, path: Path): Record<string, unknown> {
   if (value === undefined || value === null) return {};
   if (typeof value === "object" && !Array.isArray(value)) return value as Record<string, unknown>;
@@ -116,7 +117,7 @@ function mapIn(value: unknown, path: Path): Record<string, unknown> {
   );
 }
 
-/** Fields that have a value always: null would restore a default, which a later plan cannot distinguish from a change. */
+/** Fields that always have a value: null would restore a default, which a later plan cannot distinguish from a change. */
 const NEVER_NULL =
   "url kind body signature metadata timeout_ms max_concurrency rate_per_second rate_burst breaker".split(" ");
 
@@ -129,7 +130,7 @@ function checkDestination(path: Path, fields: Fields): void {
       throw new InvalidConfiguration([...path, name], "is null; expected a value, or that it is left out");
 }
 
-/** The part of a schema in an OpenAPI document that says which fields there are. */
+/** The part of an OpenAPI schema that says which fields there are. */
 type Schema = Readonly<{
   $ref?: string;
   type?: string | readonly string[];
@@ -159,7 +160,7 @@ function checkFields({ event_types, tenants = {}, keys }: Configuration, schemas
   }
 }
 
-/** A field is foreign where no alternative has it, and none takes any field. */
+/** A field is unknown if no alternative has it and none takes arbitrary fields. */
 function checkAgainst(value: unknown, schemas: Schemas, wanted: readonly Schema[], path: Path): void {
   if (typeof value !== "object" || value === null) return;
   const plain = wanted.flatMap((schema) => alternativesOf(schema, schemas));
@@ -187,17 +188,13 @@ function alternativesOf(schema: Schema, schemas: Schemas): readonly Schema[] {
 
 // ── The plan ──
 
-/**
- * The steps from what the deployment has to the document, in the order to make them.
- * @throws ProblemError
- * @throws InvalidConfiguration for a field that the deployment does not take
- */
+/** The steps from the deployment's state to the document, in the order to make them. */
 export async function changePlan(
   api: Breakwater,
   configuration: Configuration,
   options: PlanOptions = {},
 ): Promise<readonly PlanStep[]> {
-  // The document does not describe its own path.
+  // The OpenAPI document does not describe its own path.
   const { components } = dataOf(await api.GET("/openapi.json" as "/v1/health")) as unknown as {
     components: { schemas: Schemas };
   };
@@ -299,7 +296,7 @@ function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fi
 /** Fields whose values the API does not show. `auth` is shown in part. */
 const HIDDEN = ["secret", "headers", "token", "auth"];
 
-/** Fields that only a creation takes, or that have a request of their own. */
+/** Fields that only a creation takes, or that are changed by a separate request. */
 const NOT_CHANGED = ["secret", "handshake", "signature", "status"];
 
 function* changedDestination(
@@ -328,7 +325,7 @@ function* changedDestination(
     .filter(({ field }) => !NOT_CHANGED.includes(field))
     .map(({ field }) => [field, fields[field]]);
   const body = Object.fromEntries(patched) as DestinationChange;
-  // A breaker that is given in part is changed in part.
+  // A part of a breaker changes that part only.
   if (body.breaker) body.breaker = { ...stored.breaker, ...body.breaker };
   yield {
     ...{ action: "change", ...step, changes: all },
@@ -342,7 +339,7 @@ function* changedDestination(
   };
 }
 
-/** Keys are created by name and never ended: one that others use must not end by an edit of a file. */
+/** Keys are created by name and never revoked: editing a file must not revoke a key that others use. */
 async function* keySteps(api: Breakwater, wanted: Named): Steps {
   const stored: ApiKey[] = [];
   for await (const key of api.list("/v1/keys")) stored.push(key);
@@ -377,7 +374,7 @@ function changesIn(wanted: Fields, stored: object): Change[] {
   });
 }
 
-/** Lists whose order means nothing. */
+/** Lists without a meaningful order. */
 const SETS = ["event_types", "channels", "scopes"];
 
 function isSame(field: string, to: unknown, from: unknown): boolean {
@@ -420,7 +417,7 @@ function masked(value: unknown): unknown {
   return Object.fromEntries(Object.keys(value).map((name) => [name, "***"]));
 }
 
-/** As JSON with the fields of objects in order. */
+/** JSON with sorted fields. */
 function textOf(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) =>
     typeof one === "object" && one !== null && !Array.isArray(one)

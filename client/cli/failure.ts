@@ -1,4 +1,4 @@
-/** Failures: what is printed of them, and their exit codes. */
+/** Failures: their texts and exit codes. */
 import type { Problem } from "../src/breakwater.ts";
 import { ProblemError } from "../src/breakwater.ts";
 import { CommandLineError, EXIT } from "./command.ts";
@@ -38,6 +38,6 @@ function problemText({ detail, errors = [] }: Problem): string {
     ({ line, field, fault, expected }) =>
       `${line === undefined ? "" : `line ${line}: `}${field} ${fault}; expected ${expected}`,
   );
-  // The detail has the first error already, where there is no other.
+  // The detail already contains the first error if it is the only one.
   return [detail, ...fields.filter((text) => !detail.includes(text)).map((text) => `  ${text}`)].join("\n");
 }

@@ -1,4 +1,4 @@
-/** The input of commands besides their arguments: files, standard input, JSON. */
+/** The input of commands apart from their arguments: files, standard input, JSON. */
 import { readFileSync } from "node:fs";
 import { CommandLineError } from "./command.ts";
 
@@ -24,7 +24,7 @@ export function jsonFrom(text: string, what: string): unknown {
 export function readObject(file: string): Record<string, unknown> {
   const value = jsonFrom(readText(file), file);
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new CommandLineError(`${file} is no JSON object`);
+    throw new CommandLineError(`${file} is not a JSON object`);
   return value as Record<string, unknown>;
 }
 

@@ -8,17 +8,17 @@ export function print(text: string): void {
   process.stdout.write(`${printable(text)}\n`);
 }
 
-/** A remark for people, which no program reads. */
+/** Writes a remark for people to standard error. */
 export function remark(text: string): void {
   process.stderr.write(`${printable(text)}\n`);
 }
 
-/** How far a long command is, in one line that is written over; nothing where nobody watches. */
+/** Shows how far a long command is, in one line that overwrites itself; only on a terminal. */
 export function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${printable(text)}`);
 }
 
-/** Text of others may have control characters that a terminal obeys. */
+/** Foreign text may contain control characters, which a terminal would obey. */
 function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
   return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\ufffd");

@@ -76,14 +76,20 @@ export function connectionOf(given: string | undefined): Connection {
   return { url: originOf(profile.url), api: breakwaterClient({ ...profile, key: checkedKey(profile.key) }) };
 }
 
-/** A key as a header takes it: an error of the header would repeat it. @throws CommandLineError */
+/**
+ * Trims a key, and checks that a header takes it: the header's own error would contain the key.
+ * @throws CommandLineError
+ */
 export function checkedKey(key: string): string {
   const trimmed = key.trim();
   if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new CommandLineError("The key has characters that no key has");
   return trimmed;
 }
 
-/** The address of a deployment without what follows its host. @throws CommandLineError */
+/**
+ * The address of a deployment up to its host.
+ * @throws CommandLineError
+ */
 export function originOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const isLocal = parsed && ["localhost", "127.0.0.1", "[::1]"].includes(parsed.hostname);

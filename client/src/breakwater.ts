@@ -112,7 +112,10 @@ export class ProblemError extends Error {
 
 const LONGEST_EXCERPT = 200;
 
-/** The body as a problem. A proxy between may answer with no problem document: then it is made of the status and the beginning. */
+/**
+ * The body as a problem document. If an intermediary answered without one, it is made of the status and the beginning
+ * of the body.
+ */
 function problemOf(error: unknown, { status, statusText }: Response): Problem {
   if (typeof error === "object" && error !== null && "detail" in error) return error as Problem;
   const title = statusText || `HTTP ${status}`;

@@ -3,7 +3,7 @@ import { Webhook, WebhookVerificationError } from "standardwebhooks";
 
 export { WebhookVerificationError } from "standardwebhooks";
 
-/** A delivery whose signature is right. */
+/** A delivery whose signature was verified. */
 export type VerifiedDelivery = Readonly<{
   /** The event's id: the same for each attempt, so that a receiver can leave out what it has processed. */
   id: string;

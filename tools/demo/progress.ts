@@ -1,5 +1,5 @@
 /**
- * The demo's knowledge of each customer: from Breakwater's public API, as any user could ask it, and from the
+ * The demo's knowledge of each customer: from Breakwater's public API, as any user could read it, and from the
  * receiver's log, against which everything shown is checked.
  */
 
@@ -33,8 +33,9 @@ export function allEnded(progress: Progress): boolean {
 
 /**
  * Reads the progress of every customer: one list of destinations, and the deliveries of each destination whose
- * deliveries had not all ended in `before`. One request after the other: wrangler dev before 4.129.1 dies when a connection of its own is used again after five idle seconds
- * (cloudflare/workers-sdk#15252), and many at once leave many idle.
+ * deliveries had not all ended in `before`. The requests follow each other: wrangler dev before 4.129.1 dies when one
+ * of its connections is used again after five idle seconds (cloudflare/workers-sdk#15252), and concurrent requests
+ * leave many idle ones.
  */
 export async function readProgress(
   api: ApiClient,
@@ -67,7 +68,7 @@ async function deliveriesTo(api: ApiClient, destination: string): Promise<Delive
   return found;
 }
 
-/** The evidence of the receiver's log about one destination: what Breakwater says of itself is no evidence. */
+/** The evidence of the receiver's log about one destination. Breakwater's own statements are no evidence. */
 export type Evidence = Readonly<{
   attempts: number;
   /** Successful receptions beyond the first of an event. */
@@ -76,10 +77,10 @@ export type Evidence = Readonly<{
   /** Events of which two attempts had different bytes. */
   altered: number;
   failed: number;
-  /** Requests under way at once, at the most. */
+  /** The most requests in flight at once. */
   atOnce: number;
   holds: number;
-  /** The lead of each request that arrived before Retry-After was over: how long after the answer, in ms. */
+  /** For each request that arrived before Retry-After was over: how long after the 429 it arrived, in ms. */
   early: readonly number[];
 }>;
 

@@ -24,7 +24,7 @@ export type Profile = Readonly<{
 
 const OUTAGE_MS = 15_000;
 export const RETRY_AFTER_S = 5;
-/** Every so many requests one endpoint answers 429, so many times. */
+/** One endpoint answers 429 to every 20th request, three times. */
 const RATE_LIMIT_EVERY = 20;
 const RATE_LIMITS = 3;
 
@@ -78,7 +78,7 @@ export const profiles: readonly Profile[] = [
   },
 ];
 
-/** The endpoints, on one server. Each behaves as its profile says, which sees only its own requests. */
+/** Starts the endpoints on one server. Each behaves by its profile, which sees only its own requests. */
 export function startEndpoints(): Promise<ReceiverServer> {
   const seen = new Map<string, { nth: number; firstAt: number }>();
   return startReceiver(({ path, at }: Hit) => {

@@ -1,6 +1,6 @@
 /**
- * The demo while it runs: on a terminal one picture that is redrawn in place, a table with a row for each customer
- * and a sentence about what is going on; anywhere else a plain line now and then.
+ * Shows the demo while it runs: on a terminal one picture that is redrawn in place, a table with a row for each
+ * customer and a sentence about what is going on; elsewhere a plain line now and then.
  */
 
 import { styleText } from "node:util";
@@ -89,7 +89,7 @@ function timeText(ms: number): string {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-/** When several customers have trouble, each is shown for so long in turn. */
+/** How long each customer's sentence is shown, in turn, when several have trouble. */
 const SENTENCE_MS = 3_000;
 
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */

@@ -1,12 +1,12 @@
 /** The end of the demo: figures for each customer, what went wrong, and what to try next. */
-import { whereabouts } from "../flags.ts";
+import { addressLines } from "../flags.ts";
 import type { Hit, ReceiverServer } from "../receiver.ts";
 import { brokenPromises, countInStates, type Evidence, evidenceOf, type Progress } from "./progress.ts";
 import type { DemoResult } from "./run.ts";
 import { type Posted, RETRY_AFTER_S } from "./scenario.ts";
 import { paint } from "./screen.ts";
 
-/** Prints the figures and the result; returns what was not as it should have been. */
+/** Prints the figures and the result; returns the faults. */
 export function printSummary({ customers, posted }: DemoResult, { hits }: ReceiverServer): string[] {
   const hitsOf = (path: string) => hits.filter((hit) => hit.path === path);
   console.log(`\n${summaryHead}`);
@@ -23,7 +23,7 @@ export function printFaults(faults: readonly string[]): void {
   for (const fault of faults) console.error(paint(`\n  ✗ ${fault}`, "red"));
 }
 
-/** What to try next, with the ids and the key of the demo that is still running. */
+/** Suggestions for the next steps, with the ids and the key of the demo that is still running. */
 export function tryItLines(url: string, key: string, { customers, posted }: DemoResult): string[] {
   const idOf = (name: string) =>
     customers.find(({ customer }) => customer.profile.name === name)?.customer.id;
@@ -32,7 +32,7 @@ export function tryItLines(url: string, key: string, { customers, posted }: Demo
   return [
     "",
     "Breakwater is still up; Ctrl-C ends it.",
-    whereabouts(url, key),
+    addressLines(url, key),
     "",
     "To try, in another terminal:",
     "",
@@ -69,7 +69,7 @@ function summaryLines(progress: Progress, posted: readonly Posted[], hits: reado
   const cells = summaryColumns.map((title) => String(figures[title]).padStart(title.length));
   return [
     `  ${paint(progress.customer.profile.name.padEnd(11), "bold")}  ${cells.join("  ")}`,
-    paint(`    ${whatTheGateDid(progress, evidence)}`, "dim"),
+    paint(`    ${gateSummary(progress, evidence)}`, "dim"),
   ];
 }
 
@@ -83,7 +83,7 @@ function longestWait({ deliveries }: Progress, posted: readonly Posted[]): strin
   return waits.length === 0 ? "–" : `${(Math.max(0, ...waits) / 1000).toFixed(1)} s`;
 }
 
-function whatTheGateDid(progress: Progress, evidence: Evidence): string {
+function gateSummary(progress: Progress, evidence: Evidence): string {
   const { attempts, failed, holds, early, atOnce } = evidence;
   const sent = early.length === 0 ? "nothing was sent" : `${early.length} still came, admitted before`;
   switch (progress.customer.profile.name) {

@@ -1,7 +1,7 @@
 /**
- * Faults of wrangler.toml as the configuration of a deployment: what the code needs and is not there, and what
- * two environments share although each needs its own. Checked before a deployment changes anything, because Cloudflare
- * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
+ * Faults of wrangler.toml as the configuration of a deployment: missing settings that the code needs, and resources
+ * that two environments share although each needs its own. Checked before a deployment changes anything, because
+ * Cloudflare reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
 import type { Unstable_Config } from "wrangler";
 import { bindingRules } from "../../src/core/destination-bindings.ts";
@@ -25,8 +25,8 @@ export type Environment = Readonly<{ name: string | undefined; config: Deploymen
 export type ConfigFault = Readonly<{ file?: string; place?: string; fault: string; remedy?: string }>;
 
 /**
- * The bindings of the queues, and the word in a queue's name unless somebody gives it another. In the order of the names
- * in `QUEUE_NAMES`.
+ * The bindings of the queues, and the word that each queue's name has by default. In the order of the names in
+ * `QUEUE_NAMES`.
  */
 export const QUEUES = {
   DELIVERIES: "deliveries",
@@ -60,7 +60,7 @@ export function configFaults(target: Environment, all: readonly Environment[]): 
   ];
 }
 
-/** Features that the environment does without, although it may not mean to: bindings are not inherited. */
+/** Features that the environment lacks, perhaps by mistake: bindings are not inherited. */
 export function configNotes(environment: Environment): string[] {
   return [...limitNotes(environment), ...functionNotes(environment)];
 }
@@ -69,7 +69,7 @@ function hasFunctionsIn({ config }: Environment): boolean {
   return config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
 }
 
-/** Half of what runs code runs none. */
+/** Functions need two bindings; one alone runs no code. */
 function* functionNotes(environment: Environment) {
   const { name, config } = environment;
   const objects = settingPlaceOf(name, "durable_objects.bindings");
@@ -158,7 +158,7 @@ function* queueFaults(environment: Environment) {
         `the queue "${queue}" has the bindings ${other.binding} and ${binding}`,
         "give each binding a queue of its own",
       );
-    // Another kind fetches its messages itself.
+    // A consumer of another type fetches its messages itself.
     else if (!consumer || (consumer.type ?? "worker") !== "worker")
       yield atConsumers(
         `nothing consumes the queue "${queue}"`,
@@ -173,7 +173,7 @@ function* queueFaults(environment: Environment) {
   const ours: readonly (string | undefined)[] = Object.keys(QUEUES).map(queueOf);
   const others = consumers.filter(({ queue }) => !ours.includes(queue));
   const isOfEvents = ({ queue }: (typeof others)[number]) => queueKindOf(queue) === "events";
-  // A queue of events is the operator's own, and so is the queue of what it refuses.
+  // A queue of events belongs to the operator, and so does the queue of the messages that it refuses.
   for (const { queue, dead_letter_queue: refused, retry_delay } of others.filter(isOfEvents)) {
     const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
     if (!refused) yield atConsumers(`messages that "${queue}" refuses would be lost`, remedy);
@@ -181,7 +181,7 @@ function* queueFaults(environment: Environment) {
       yield atConsumers(`messages that "${queue}" refuses go to "${refused}"`, remedy);
     if (!retry_delay)
       yield atConsumers(
-        `"${queue}" retries at once what an invocation that died has left`,
+        `"${queue}" retries messages at once after an invocation has died`,
         "set retry_delay = 30",
       );
   }
@@ -192,7 +192,7 @@ function* queueFaults(environment: Environment) {
     );
 }
 
-/** Faults for which the Worker would answer 503, or a delivery to it 403. */
+/** Faults because of which the Worker would answer 503, or a delivery to it 403. */
 function* destinationBindingFaults(environment: Environment) {
   const { name, config } = environment;
   const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
@@ -219,7 +219,7 @@ function* destinationBindingFaults(environment: Environment) {
       );
 }
 
-/** A bucket is found by its name within a jurisdiction, and what it keeps must be where the rest is. */
+/** A bucket is found by its name within a jurisdiction, and must be in the same one as all other data. */
 function* bucketFaults(environment: Environment) {
   const { config } = environment;
   const bucket = config.r2_buckets?.find(({ binding }) => binding === BUCKET);
@@ -240,7 +240,7 @@ function* triggerFaults(environment: Environment) {
     );
 }
 
-/** Without them wrangler deploys a Worker that answers every request with an error. */
+/** Without these secrets, wrangler deploys a Worker that answers every request with an error. */
 function* secretFaults(environment: Environment) {
   const { required } = environment.config.secrets ?? {};
   const missing = SECRETS.filter((secret) => !required?.includes(secret));
@@ -251,7 +251,7 @@ function* secretFaults(environment: Environment) {
     );
 }
 
-/** What may be used by one environment only. */
+/** Resources that only one environment may use. */
 function ownedBy({ config }: Environment): { key: string; what: string }[] {
   const { producers = [], consumers = [] } = config.queues;
   const queues = [
@@ -266,7 +266,7 @@ function ownedBy({ config }: Environment): { key: string; what: string }[] {
     { key: "d1_databases", what: "database", names: config.d1_databases.map((one) => one.database_name) },
     { key: "d1_databases", what: "database_id", names: config.d1_databases.map((one) => one.database_id) },
     { key: "queues", what: "queue", names: queues },
-    // What one deployment has not stored, its walk removes from the archive.
+    // The walk of a deployment removes from a bucket everything that it has not stored itself.
     { key: "r2_buckets", what: "bucket", names: buckets.map(({ bucket_name }) => bucket_name) },
     { key: "routes", what: "route", names: routes },
   ].flatMap(({ key, what, names }) =>

@@ -1,6 +1,6 @@
 /**
- * The D1 databases of a deployment: what state they are in, creating those that are missing, and migrating all of them.
- * They are looked at before anything is changed, because a migration that meets tables of another origin stops halfway.
+ * The D1 databases of a deployment: reads their states, creates the missing ones, and migrates all of them. They are
+ * read before anything is changed, because a migration that meets tables of another origin stops halfway.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ type Print = (line: string) => void;
 
 type Database = Readonly<{ name: string; hasId: boolean }>;
 
-/** The databases, the first one first. One with an id in the file exists; it may have no name there. */
+/** The databases in the order of their numbers. One with an id in the file exists; it may have no name there. */
 export function databasesOf({ config }: Environment): Database[] {
   const numberOf = (binding: string) => Number(/^DB_(\d+)$/.exec(binding)?.[1] ?? 0);
   return config.d1_databases

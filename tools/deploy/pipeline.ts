@@ -1,11 +1,11 @@
 /**
- * A deployment, step by step: check configuration, secrets and databases, create the databases that are missing, migrate
- * every database, deploy the Worker, ask it for its health. Each step is safe to repeat, and a failure stops before the
- * next one.
+ * A deployment, step by step: check configuration, secrets and databases, create the databases that are missing,
+ * migrate every database, deploy the Worker, check its health. Each step is safe to repeat, and a failure stops before
+ * the next one.
  *
- * The databases are created here and not by `wrangler deploy`, so that their tables are there before the code that needs
- * them, also in a database that is added later. The queues are left to `wrangler deploy`, which creates each queue that a
- * producer is bound to, the dead-letter queue among them.
+ * The databases are created here and not by `wrangler deploy`, so that their tables are there before the code that
+ * needs them, even in a database that is added later. The queues are left to `wrangler deploy`, which creates each
+ * queue that a producer is bound to, the dead-letter queue among them.
  */
 import { basename, resolve } from "node:path";
 import { addressIn, projectRoot, readEnvironments, targetsIn, wranglerInTerminal } from "../wrangler.ts";
@@ -23,15 +23,15 @@ export type Deployment = Readonly<{
   others: readonly string[];
   /** A file with secrets to set, from the root of the project. */
   secretsFile?: string | undefined;
-  /** Near where databases are created. */
+  /** The location near which databases are created. */
   location?: string | undefined;
-  /** How long the Worker may take until it is healthy; 0: it is not polled. */
+  /** How long the Worker may take until it is healthy; 0: no check. */
   healthMs: number;
 }>;
 
 type Print = (line: string) => void;
 
-/** Deploys, and prints what it does. Rejects, saying what has been done and how to go on, when a step fails. */
+/** Deploys, and prints what it does. Rejects when a step fails; the error says what has been done and how to continue. */
 export async function deploy(deployment: Deployment, print: Print): Promise<void> {
   const target = await checkedEnvironment(deployment, print);
   const { shared } = deployment;
@@ -60,7 +60,7 @@ export async function planDeployment(deployment: Deployment, print: Print): Prom
   print(`  1. create those of these databases that are missing: ${databases.join(", ")}`);
   print(`  2. apply the migrations that they lack`);
   print(`  3. create those of these queues that are missing, and deploy the Worker: ${queues.join(", ")}`);
-  print(`  4. ask the Worker for /v1/health`);
+  print(`  4. check /v1/health of the Worker`);
   print("Nothing has been changed.");
 }
 
@@ -143,10 +143,10 @@ async function deployWith(flags: readonly string[]): Promise<readonly unknown[]>
 
 const POLL_MS = 1_000;
 
-/** Asks until the Worker is healthy: a new address takes a while to be known, and a first sweep up to a minute. */
+/** Polls until the Worker is healthy: a new address takes a while to be known, and a first sweep up to a minute. */
 async function waitForHealth(url: string | undefined, healthMs: number, print: Print): Promise<string> {
-  if (url === undefined || healthMs === 0) return "not asked";
-  print(`Asking ${url}/v1/health …`);
+  if (url === undefined || healthMs === 0) return "not checked";
+  print(`Checking ${url}/v1/health …`);
   const until = Date.now() + healthMs;
   for (;;) {
     const answer = await healthAt(url);

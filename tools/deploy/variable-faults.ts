@@ -12,8 +12,8 @@ import { queueKindOf } from "../../src/queue-messages.ts";
 import { type ConfigFault, type Environment, QUEUES, settingPlaceOf } from "./config-faults.ts";
 import { allOwnHosts, ownHostsOf } from "./own-hosts.ts";
 
-/** Secrets that are presumably set already. */
-const KEPT = {
+/** Stand-ins for secrets that are presumably set already. */
+const PRESUMED = {
   ADMIN_KEY: "one that the Worker has",
   MASTER_KEYS: `kept:${Buffer.alloc(32).toString("base64")}`,
 };
@@ -25,9 +25,9 @@ const KEPT = {
 export function variableFaults({ name, config }: Environment, secretsFile?: string): ConfigFault[] {
   const secrets = secretsFile === undefined ? {} : secretsIn(secretsFile);
   if (typeof secrets === "string") return [{ ...inFile(secretsFile ?? ""), fault: secrets }];
-  // As many as there are, under right names: wrong ones are faults of the bindings.
+  // The same number of databases, under correct names: wrong names are reported as faults of the bindings.
   const databases = config.d1_databases.map((_, i) => [i === 0 ? "DB" : `DB_${i}`, {}]);
-  const env = { ...Object.fromEntries(databases), ...config.vars, ...KEPT, ...secrets };
+  const env = { ...Object.fromEntries(databases), ...config.vars, ...PRESUMED, ...secrets };
   const place = settingPlaceOf(name, "vars");
   return [
     ...faultsOf(env).map((fault) => {
@@ -38,7 +38,7 @@ export function variableFaults({ name, config }: Environment, secretsFile?: stri
   ];
 }
 
-/** A file that has no places. */
+/** The place of a fault in a file without sections. */
 function inFile(file: string) {
   return { file: basename(file) };
 }
@@ -53,7 +53,7 @@ function faultsOf(env: object): readonly string[] {
   }
 }
 
-/** The secrets of the file, or what is wrong with it as a whole. */
+/** The secrets of the file, or the fault of the file as a whole. */
 function secretsIn(path: string): Readonly<Record<string, unknown>> | string {
   let text: string;
   try {

@@ -5,7 +5,7 @@
 import type { FunctionCall } from "../../src/core/transform/code.ts";
 import { type FunctionLoader, FunctionRunner, isolateNameOf } from "../../src/gate/functions-object.ts";
 
-/** Always the same one for an environment: by it the Worker knows an isolate. */
+/** Wrapped environments. An environment always gets the same one, by which the Worker recognizes an isolate. */
 const envs = new WeakMap<object, object>();
 
 /** The environment with both bindings of functions, where there is a runtime for them. */
@@ -17,10 +17,13 @@ export function withFunctions<E extends object>(env: E): E {
   return known as E;
 }
 
-/** In place of the objects: development needs none. A runtime that must start first uses up none of a function's time. */
+/**
+ * Replaces the Durable Objects, which development does not need. The runtime is started first, so that its start takes
+ * none of the function's time.
+ */
 function objectsAt(url: string) {
   const run = async (call: FunctionCall) => {
-    await ask(url, { name: await isolateNameOf(call) });
+    await callRuntime(url, { name: await isolateNameOf(call) });
     return new FunctionRunner(loaderAt(url)).run(call);
   };
   return { idFromName: (name: string) => name, get: () => ({ run }) };
@@ -29,14 +32,15 @@ function objectsAt(url: string) {
 function loaderAt(url: string): FunctionLoader {
   const get: FunctionLoader["get"] = (name, make) => ({
     getEntrypoint: () => ({
-      fetch: async (_url, { body, signal }) => ask(url, { name, worker: make(), event: body }, signal),
+      fetch: async (_url, { body, signal }) =>
+        callRuntime(url, { name, worker: make(), event: body }, signal),
     }),
   });
   return { get, endsLoops: true };
 }
 
-async function ask(url: string, question: object, signal?: AbortSignal | null): Promise<Response> {
-  const body = JSON.stringify(question);
+async function callRuntime(url: string, call: object, signal?: AbortSignal | null): Promise<Response> {
+  const body = JSON.stringify(call);
   const answer = await fetch(url, { method: "POST", body, ...(signal && { signal }) });
   if (!answer.ok) throw new Error(await answer.text());
   return answer;

@@ -1,4 +1,4 @@
-/** Does what a plan says, and notes what became of each part. One part that fails does not keep the others. */
+/** Carries out a plan, and records the outcome of each part. One part that fails does not stop the others. */
 
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
@@ -6,7 +6,7 @@ import { mapAtOnce } from "../../src/time.ts";
 import type { SideAnswer, SvixApi } from "./client.ts";
 import type { ApplicationPlan, EndpointPlan, EventTypePlan, ImportPlan } from "./plan.ts";
 
-/** What became of a part of the plan. */
+/** The outcome of a part of the plan. */
 type ImportOutcome =
   | Readonly<{
       kind: "created" | "changed" | "left";
@@ -19,13 +19,13 @@ export type Item = EventTypePlan | ApplicationPlan | EndpointPlan;
 
 type Outcome = ImportOutcome | undefined;
 
-/** By the part; a part that is refused, or was not come to, has none. */
+/** Outcomes by part. A part that is refused or was not reached has none. */
 export type Outcomes = Map<Item, ImportOutcome>;
 
 /**
- * @param outcomes gets an entry for each part when it is done, so that it is right whenever the run ends
+ * @param outcomes gets an entry for each part when it is done, so that it is correct whenever the run ends
  * @throws Unavailable when the target cannot be used any longer
- * @throws Interrupted when the run was
+ * @throws Interrupted when the run is interrupted
  */
 export async function apply(
   plan: ImportPlan,
@@ -69,7 +69,7 @@ async function applyEndpoint({ action }: EndpointPlan, path: string, target: Svi
   if (action.kind === "create") return created(target, path, action.body);
   const { fields, headers, secret } = action.change;
   const one = `${path}/${action.id}`;
-  // The secret first, and what may enable the endpoint last: nothing is sent that its receiver would refuse.
+  // The secret comes first, and what may enable the endpoint last: nothing is sent that its receiver would refuse.
   const steps = [
     ["POST", "/secret/rotate", secret === undefined ? undefined : { key: secret }],
     ["PATCH", "/headers", headers && { headers }],
@@ -95,8 +95,8 @@ function settled(action: Settled, id = action.kind === "leave" ? action.id : "")
 const createdOut = z.object({ id: z.string().regex(/^[A-Za-z0-9_-]{1,100}$/) });
 
 /**
- * The key makes this request harmless when it is repeated, and no other: what a former run has made is found by its `uid`,
- * and what was deleted since can be created again.
+ * The key is for repeats of this one request: objects of a former run are found by their `uid`, and what was deleted
+ * since can be created again.
  */
 async function created(target: SvixApi, path: string, body: object): Promise<ImportOutcome> {
   const answer = await target.call("POST", path, { body, idempotencyKey: `import-${randomUUID()}` });

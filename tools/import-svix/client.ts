@@ -1,13 +1,13 @@
 /**
- * One side of an import, as its API under /api/v1 is called: few requests at once, and those repeated that are refused or
- * lost for a while. Nothing that is thrown or returned as a reason has the token or a secret in it.
+ * One side of an import, whose API under /api/v1 is called: with few concurrent requests, which are repeated when they
+ * are temporarily refused or lost. No error or reason contains the token or a secret.
  */
 import { parsedJson } from "../../src/core/json-value.ts";
 import { parseRetryAfter } from "../../src/core/retry/retry-after.ts";
 import { printable } from "./printable.ts";
 
-/** What one side needs of the outside. */
-export type Hands = Readonly<{
+/** The effects that an import needs. */
+export type Effects = Readonly<{
   fetch: typeof fetch;
   sleep: (ms: number) => Promise<void>;
   /** Epoch ms. */
@@ -17,9 +17,9 @@ export type Hands = Readonly<{
 }>;
 
 type ApiSide = Readonly<{
-  /** Begins sentences: "The source". */
+  /** The beginning of sentences: "The source". */
   name: string;
-  /** With the path before /api/v1, if there is one. */
+  /** Includes the path before /api/v1, if there is one. */
   url: URL;
   token: string;
   /** The source of the token: "--token". */
@@ -32,11 +32,11 @@ export type SideAnswer =
   | Readonly<{
       ok: false;
       status: number;
-      /** What was answered, for people. */
+      /** The answer in words. */
       reason: string;
     }>;
 
-/** A side cannot be used, or not any longer. It ends the run, because every other request would meet the same. */
+/** A side cannot be used, or no longer. This ends the run, because every other request would fail in the same way. */
 export class Unavailable extends Error {}
 
 export class Interrupted extends Error {}
@@ -52,27 +52,27 @@ type Got =
   | Readonly<{ kind: "none"; fault: string }>;
 
 const TIMEOUT_MS = 30_000;
-/** How long a request is repeated that is refused for a while, or not answered. */
+/** How long a request that is temporarily refused or not answered is repeated. */
 const PATIENCE_MS = 180_000;
 /** After a longer Retry-After the command ends, to be run again. */
 const LONGEST_PAUSE_MS = 120_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_BACKOFF_MS = 15_000;
-/** Attempts at a request that the server itself fails at: a fault of this one request does not pass. */
+/** Attempts at a request that fails in the server: an error of this one request does not go away. */
 const FAILED_ATTEMPTS = 3;
 
 export class SvixApi {
   readonly #side: ApiSide;
-  readonly #hands: Hands;
+  readonly #effects: Effects;
   readonly #signal: AbortSignal;
   readonly #waiting: (() => void)[] = [];
   #free: number;
-  /** No request begins before: the side has named a time. */
+  /** No request begins before this time, which the side has named. */
   #pausedUntil = 0;
 
-  constructor(side: ApiSide, hands: Hands, signal: AbortSignal) {
+  constructor(side: ApiSide, effects: Effects, signal: AbortSignal) {
     this.#side = side;
-    this.#hands = hands;
+    this.#effects = effects;
     this.#signal = signal;
     this.#free = side.concurrency;
   }
@@ -81,7 +81,7 @@ export class SvixApi {
    * One request, repeated while it may succeed.
    * @param path from /api/v1 on, with its names encoded
    * @throws Unavailable when the side has not answered for minutes, refuses the token, or is no such API
-   * @throws Interrupted when the run was
+   * @throws Interrupted when the run is interrupted
    */
   async call(method: string, path: string, options: Options = {}): Promise<SideAnswer> {
     await this.#taken();
@@ -99,29 +99,30 @@ export class SvixApi {
   }
 
   async #repeated(method: string, path: string, options: Options): Promise<SideAnswer> {
-    const until = this.#hands.now() + PATIENCE_MS;
+    const until = this.#effects.now() + PATIENCE_MS;
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
       const got = await this.#once(method, path, options);
-      if (!this.#isPassing(got, attempt)) return this.#answerOf(got, method, path);
-      const asked = this.#askedPauseMs(got);
-      const pauseMs = Math.max(asked, this.#backoffMs(attempt));
-      if (asked > LONGEST_PAUSE_MS || this.#hands.now() + pauseMs > until)
+      if (!this.#isTemporary(got, attempt)) return this.#answerOf(got, method, path);
+      const retryAfterMs = this.#retryAfterMs(got);
+      const pauseMs = Math.max(retryAfterMs, this.#backoffMs(attempt));
+      if (retryAfterMs > LONGEST_PAUSE_MS || this.#effects.now() + pauseMs > until)
         throw new Unavailable(
-          `${this.#whereabouts} does not take ${method} ${path}: ${faultOf(got)}. Run the same command later: it goes on`,
+          `${this.#label} does not take ${method} ${path}: ${faultOf(got)}. Run the same command later: it goes on`,
         );
-      if (asked > 0) this.#pausedUntil = Math.max(this.#pausedUntil, this.#hands.now() + asked);
-      await this.#hands.sleep(pauseMs);
+      if (retryAfterMs > 0)
+        this.#pausedUntil = Math.max(this.#pausedUntil, this.#effects.now() + retryAfterMs);
+      await this.#effects.sleep(pauseMs);
     }
   }
 
-  /** Until the time that the side has named, if it has. */
+  /** Waits until the time that the side has named, if it has. */
   async #pause(): Promise<void> {
     for (;;) {
       if (this.#signal.aborted) throw new Interrupted("Interrupted");
-      const ms = this.#pausedUntil - this.#hands.now();
+      const ms = this.#pausedUntil - this.#effects.now();
       if (ms <= 0) return;
-      await this.#hands.sleep(ms);
+      await this.#effects.sleep(ms);
     }
   }
 
@@ -134,10 +135,10 @@ export class SvixApi {
       ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
     };
     try {
-      const response = await this.#hands.fetch(`${url.origin}${url.pathname.replace(/\/$/, "")}${path}`, {
+      const response = await this.#effects.fetch(`${url.origin}${url.pathname.replace(/\/$/, "")}${path}`, {
         method,
         headers,
-        // Elsewhere the token is nobody's business.
+        // A redirect must not get the token.
         redirect: "manual",
         signal: AbortSignal.timeout(TIMEOUT_MS),
         ...(body && { body: JSON.stringify(body) }),
@@ -149,43 +150,43 @@ export class SvixApi {
     }
   }
 
-  #isPassing(got: Got, attempt: number): boolean {
+  #isTemporary(got: Got, attempt: number): boolean {
     if (got.kind === "none" || [429, 502, 503, 504].includes(got.status)) return true;
     return got.status >= 500 && got.status !== 501 && attempt < FAILED_ATTEMPTS;
   }
 
-  #askedPauseMs(got: Got): number {
+  #retryAfterMs(got: Got): number {
     if (got.kind === "none") return 0;
-    const now = this.#hands.now();
+    const now = this.#effects.now();
     return (parseRetryAfter(got.headers.get("retry-after") ?? undefined, now) ?? now) - now;
   }
 
-  /** Jitter only makes it longer. */
+  /** Jitter only lengthens the wait. */
   #backoffMs(attempt: number): number {
-    return Math.min(LONGEST_BACKOFF_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (1 + this.#hands.random());
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (1 + this.#effects.random());
   }
 
   #answerOf(got: Got, method: string, path: string): SideAnswer {
-    if (got.kind === "none") throw new Unavailable(`${this.#whereabouts} does not answer: ${got.fault}`);
+    if (got.kind === "none") throw new Unavailable(`${this.#label} does not answer: ${got.fault}`);
     const { status, text, headers } = got;
     if (status >= 300 && status < 400)
       throw new Unavailable(
-        `${this.#whereabouts} leads to ${printable(headers.get("location") ?? "elsewhere")}: give that address instead`,
+        `${this.#label} leads to ${printable(headers.get("location") ?? "elsewhere")}: give that address instead`,
       );
     const json = parsedJson(text);
-    if (status === 401) throw new Unavailable(`${this.#whereabouts} refuses the ${this.#side.credential}`);
+    if (status === 401) throw new Unavailable(`${this.#label} refuses the ${this.#side.credential}`);
     if (status >= 300) {
       const reason = reasonOf(json, text).replaceAll(this.#side.token, "…");
       return { ok: false, status, reason: `answered ${status}: ${reason}` };
     }
     if (json === undefined && text !== "")
       throw new Unavailable(
-        `${this.#whereabouts} answers ${method} ${path} with something that is not JSON: is that its API's address?`,
+        `${this.#label} answers ${method} ${path} with something that is not JSON: is that its API's address?`,
       );
     return { ok: true, json };
   }
 
-  get #whereabouts(): string {
+  get #label(): string {
     return `${this.#side.name} (${this.#side.url.host})`;
   }
 }
@@ -212,7 +213,7 @@ function reasonOf(json: unknown, text: string): string {
   return errors.map(({ loc = [], msg }) => `${printable(loc.join("."))}: ${wordsOf(loc, msg)}`).join("; ");
 }
 
-/** Only the expectation, which follows what was given, is repeated of a secret's fault. */
+/** For a fault of a secret, repeats only the expectation, which follows the given value. */
 function wordsOf(loc: readonly unknown[], msg: unknown): string {
   const words = String(msg);
   const isSecret = loc.some((step) => SECRET_FIELDS.includes(String(step)));

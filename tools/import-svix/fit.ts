@@ -1,6 +1,6 @@
 /**
- * What Breakwater takes of each field, and in words what it does not. Nothing is made to fit in silence: what is cut or
- * left out has a note. Pure.
+ * Fits each field to Breakwater's limits, and describes what is lost. Nothing is fitted silently: what is cut or left
+ * out has a note. Pure.
  */
 import {
   EVENT_TYPE,
@@ -21,15 +21,15 @@ import { looksLikeId } from "../../src/ids.ts";
 import { fitsEveryForm } from "../../src/secrets/signing.ts";
 import { counted, printable } from "./printable.ts";
 
-/** The parts that are taken, and those that are not. */
+/** The value that is taken, and notes on what is not. */
 type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
 
 /** Why something is not copied at all. */
 type NotCopied = Readonly<{ refused: string }>;
 
 /**
- * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that names them by
- * their ids goes on working, and a second run finds what the first has made. The target refuses the ids of another
+ * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that uses their
+ * ids continues to work, and a second run finds the objects of the first. The target refuses the ids of another
  * deployment of Breakwater, which look like its own.
  */
 export function uidOf({ id, uid }: Readonly<{ id: string; uid: string | null }>): string {
@@ -37,12 +37,15 @@ export function uidOf({ id, uid }: Readonly<{ id: string; uid: string | null }>)
   return looksLikeId(name) ? `former-${name}` : name;
 }
 
-/** A note of those that are left out, where there are some. @param why follows them */
+/**
+ * A note of the others, if there are any.
+ * @param why follows their names
+ */
 function leftOut(what: string, others: readonly string[], why: string): string[] {
   return others.length > 0 ? [`${what} ${others.map(printable).join(", ")}: ${why}`] : [];
 }
 
-/** The beginning of a text that is too long. */
+/** Cuts a text that is too long. */
 export function fitText(what: string, given: string, most: number): Fitted<string> {
   if (given.length <= most) return { value: given, notes: [] };
   return { value: given.slice(0, most), notes: [`${what} of ${given.length} characters: cut to ${most}`] };
@@ -75,7 +78,7 @@ export function fitMetadata(given: Readonly<Record<string, string>>): Fitted<Rec
   };
 }
 
-/** A whole number from 1 on: less is no limit, and more than the largest is the largest. */
+/** Fits a rate: numbers below 1 mean no limit, and numbers above the largest become the largest. */
 export function fitRate(given: number | null): Fitted<number | null> {
   const most = limitShape.fields.rate_per_second.max;
   if (given === null || (Number.isInteger(given) && given >= 1 && given <= most))
@@ -85,7 +88,8 @@ export function fitRate(given: number | null): Fitted<number | null> {
 }
 
 /**
- * The types that can be posted here. An endpoint for others alone would get everything, if it were copied without them.
+ * Fits event types. An endpoint whose types are all refused is not copied, because without types it would get
+ * everything.
  */
 export function fitEventTypes(given: readonly string[] | null): Fitted<string[] | null> | NotCopied {
   if (given === null) return { value: null, notes: [] };
@@ -106,7 +110,7 @@ export function isEventType(name: string): boolean {
   return name.length <= MAX_EVENT_TYPE && EVENT_TYPE.test(name);
 }
 
-/** As event types: none of them left would mean all messages. */
+/** Fits channels, like event types: an endpoint without channels would get all messages. */
 export function fitChannels(
   given: readonly string[],
   areTaken: boolean,
@@ -128,7 +132,7 @@ const isChannelName = (name: string) => channelShape.pattern.test(name);
 
 const FORMS = [{ form: "standard" }, { form: "svix" }] as const;
 
-/** Headers that every delivery to an endpoint has already. */
+/** Headers that every delivery to an endpoint has anyway. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(
   FORMS.flatMap((form) => namedHeaders(form)).map(({ name }) => name),
 );

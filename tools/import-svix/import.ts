@@ -1,7 +1,7 @@
-/** One import: reads both sides, plans, prints the plan, and does it if it is to. */
+/** Runs an import: reads both sides, plans, prints the plan, and carries it out with `--apply`. */
 import { writeFileSync } from "node:fs";
 import { apply, type Outcomes } from "./apply.ts";
-import { type Hands, Interrupted, SvixApi, Unavailable } from "./client.ts";
+import { type Effects, Interrupted, SvixApi, Unavailable } from "./client.ts";
 import type { ImportOptions } from "./options.ts";
 import { type ImportPlan, planImport } from "./plan.ts";
 import { readSource, readTarget } from "./read.ts";
@@ -9,38 +9,43 @@ import { isComplete, outcomeLines, partCount, planLines, reportOf } from "./repo
 
 type Print = (line: string) => void;
 
-/** So often something is printed while much is under way. */
+/** The shortest time between two lines of progress. */
 const PROGRESS_MS = 5_000;
 
 /**
- * @returns the exit code: 0 when all has been read, and, if it was to be, written; 1 when something was not; 130 after an
- * interruption
+ * @returns the exit code: 0 when everything was read and, with `--apply`, written; 1 when something was not; 130 after
+ *   an interruption
  * @throws Unavailable when one side cannot be used; what has been written stays, and is in the report
  */
-export async function importSvix(options: ImportOptions, hands: Hands, signal: AbortSignal, print: Print) {
+export async function importSvix(
+  options: ImportOptions,
+  effects: Effects,
+  signal: AbortSignal,
+  print: Print,
+) {
   const { from, to, token, key, concurrency, setHeaders } = options;
   const source = new SvixApi(
     { name: "The source", url: from, token, credential: "--token", concurrency },
-    hands,
+    effects,
     signal,
   );
   const target = new SvixApi(
     { name: "The target", url: to, token: key, credential: "--key", concurrency },
-    hands,
+    effects,
     signal,
   );
-  const say = throttled(hands, print);
+  const report = throttled(effects, print);
   const outcomes: Outcomes = new Map();
   let plan: ImportPlan | undefined;
-  // A file that cannot be written must not be noticed at the end.
+  // Checks first that the file can be written.
   if (options.report !== undefined) writeFileSync(options.report, "", { flag: "a" });
   try {
     print(`Reading ${from.host} and ${to.host} …`);
     const found = await readSource(source, concurrency, (read, of) =>
-      say(`read ${read} of ${of} applications`),
+      report(`read ${read} of ${of} applications`),
     );
     const there = await readTarget(target, found, concurrency, (read, of) =>
-      say(`compared ${read} of ${of} applications`),
+      report(`compared ${read} of ${of} applications`),
     );
     plan = planImport(found, there, { setHeaders });
     for (const line of ["Plan:", ...planLines(plan)]) print(line);
@@ -49,25 +54,25 @@ export async function importSvix(options: ImportOptions, hands: Hands, signal: A
       print("\nWriting …");
       await apply(plan, target, {
         ...{ atOnce: concurrency, outcomes },
-        progress: () => say(`wrote ${outcomes.size} of ${count}`),
+        progress: () => report(`wrote ${outcomes.size} of ${count}`),
       });
     }
   } catch (error) {
     if (!(error instanceof Interrupted || error instanceof Unavailable)) throw error;
-    if (plan) end(plan, outcomes, options, hands, print);
+    if (plan) end(plan, outcomes, options, effects, print);
     if (error instanceof Unavailable) throw error;
     print("Interrupted. The same command goes on from here.");
     return 130;
   }
-  return end(plan, outcomes, options, hands, print);
+  return end(plan, outcomes, options, effects, print);
 }
 
-/** Writes and prints what became of the plan; returns the exit code. */
-function end(plan: ImportPlan, outcomes: Outcomes, options: ImportOptions, hands: Hands, print: Print) {
+/** Writes and prints the outcome of the plan; returns the exit code. */
+function end(plan: ImportPlan, outcomes: Outcomes, options: ImportOptions, effects: Effects, print: Print) {
   const { from, to, apply: applied, report } = options;
   if (applied) for (const line of ["", ...outcomeLines(plan, outcomes)]) print(line);
   if (report !== undefined) {
-    const json = reportOf(plan, outcomes, { from, to, at: hands.now(), applied });
+    const json = reportOf(plan, outcomes, { from, to, at: effects.now(), applied });
     writeFileSync(report, `${JSON.stringify(json, null, 2)}\n`);
     print(`Wrote the report to ${report}.`);
   }
@@ -76,7 +81,7 @@ function end(plan: ImportPlan, outcomes: Outcomes, options: ImportOptions, hands
   return plan.failures.length === 0 ? 0 : 1;
 }
 
-function throttled({ now }: Hands, print: Print): Print {
+function throttled({ now }: Effects, print: Print): Print {
   let printedAt = now();
   return (line) => {
     if (now() - printedAt < PROGRESS_MS) return;

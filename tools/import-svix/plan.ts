@@ -1,6 +1,6 @@
 /**
- * The steps of an import: what is created, changed and left as it is, and what has no counterpart. Pure: from what was
- * read of both sides. Things at the target that are not at the source stay as they are.
+ * Plans an import: what is created, changed and left as it is, and what has no counterpart. Pure: a function of what
+ * was read of both sides. Objects at the target that are not at the source stay as they are.
  */
 import { isDeepStrictEqual } from "node:util";
 import { defaultLimits } from "../../src/core/limits.ts";
@@ -24,7 +24,7 @@ import type { Extra, SvixEndpoint, SvixEventType } from "./shapes.ts";
 export type Body = Readonly<Record<string, unknown>>;
 
 type EndpointChange = Readonly<{
-  /** Fields to be set; undefined when they are as they should be. */
+  /** Fields to set; undefined when they are correct. */
   fields?: Body | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
   secret?: string | undefined;
@@ -37,7 +37,7 @@ type Action<Create, Change> =
       /** Its id at the target. */
       id: string;
       change: Change;
-      /** Names of what differs. */
+      /** The names of the fields that differ. */
       differs: readonly string[];
     }>
   | Readonly<{ kind: "leave"; id: string }>
@@ -60,7 +60,7 @@ export type ImportPlan = Readonly<{
   eventTypes: readonly EventTypePlan[];
   applications: readonly ApplicationPlan[];
   operationalWebhooks: number;
-  /** What could not be read, and so is in no other part. */
+  /** The objects that could not be read, and are therefore in no other part. */
   failures: readonly Failure[];
 }>;
 
@@ -88,7 +88,7 @@ type Terms = Settings & Pick<ImportTarget, "takesChannels">;
 
 type Named = Readonly<{ id: string; uid: string | null }>;
 
-/** Whether another thing of the source has the name at the target: one may have the other's id as its `uid`. */
+/** Whether another object of the source has this name at the target: one may have the other's id as its `uid`. */
 function isTaken(taken: Set<string>, named: Named): boolean {
   const uid = uidOf(named);
   const isSo = taken.has(uid);
@@ -162,7 +162,7 @@ function planApplication(
   return { ...common, action: changeOrLeave(known.id, fields, differing(fields, known)) };
 }
 
-/** @param applicationRate of endpoints without one of their own: as theirs it is shown as none */
+/** @param applicationRate the application's, which the target shows as none at endpoints without their own */
 function planEndpoint(
   endpoint: SvixEndpoint,
   known: SvixEndpoint | undefined,
@@ -215,7 +215,7 @@ function planEndpoint(
 
 type WantedEndpoint = Readonly<{
   fields: Comparable & Body;
-  /** Those to be set. */
+  /** The headers to set. */
   headers: Readonly<Record<string, string>>;
   secret: string;
 }>;
@@ -250,8 +250,8 @@ const EXTRAS: Readonly<Record<Extra, string>> = {
 };
 
 /**
- * What its requests would lack: it would be refused by its receiver, or misread. A header whose value the source does not
- * show, and that the target has meanwhile, was set by hand.
+ * Notes on what the endpoint's requests would lack, so that its receiver would refuse or misread them. If the target
+ * has a header whose value the source does not show, it was set by hand meanwhile.
  */
 function incompleteOf(
   { sensitive, extras }: SvixEndpoint,
@@ -278,7 +278,7 @@ function headersToSet(wanted: Readonly<Record<string, string>>, known: SvixEndpo
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => all || !there.has(name.toLowerCase())));
 }
 
-/** Without what is only spelled in another way. */
+/** Normalizes spelling, so that only real differences count. */
 function comparable({ url, eventTypes, channels, ...others }: Comparable) {
   return {
     ...{ ...others, url: URL.parse(url)?.href ?? url },
@@ -297,7 +297,7 @@ function isSameSecret(one: string, other: string): boolean {
   return bare(one) === bare(other);
 }
 
-/** Names of the fields that are wanted otherwise than they are. */
+/** The names of the fields that differ from the wanted ones. */
 function differing(wanted: object, present: object): string[] {
   const before = present as Readonly<Record<string, unknown>>;
   return Object.entries(wanted)

@@ -1,8 +1,8 @@
-/** Texts of others in what is printed. */
+/** Makes foreign texts safe to print. */
 
 const MOST = 300;
 
-/** The text on one line of a terminal, whatever is in it: at most 300 characters, and none that steers. */
+/** The text on one line of a terminal: at most 300 characters, and none that controls the terminal. */
 export function printable(text: string): string {
   const shown = text.replaceAll(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]+/gu, "�");
   const characters = [...shown];

@@ -1,6 +1,6 @@
 /**
- * Reads both sides. They speak one API, so they are read by the same functions; of the target only what has a counterpart
- * at the source is read in detail.
+ * Reads both sides with the same functions, as they have the same API; at the target, only objects with a counterpart
+ * at the source are read in detail.
  */
 
 import type { z } from "zod";
@@ -36,29 +36,29 @@ export type SourceApplication = SvixApplication & Readonly<{ endpoints: readonly
 export type Source = Readonly<{
   eventTypes: readonly SvixEventType[];
   applications: readonly SourceApplication[];
-  /** How many there are; 0 where the server knows none. */
+  /** Their number; 0 if the server knows none. */
   operationalWebhooks: number;
   failures: readonly Failure[];
 }>;
 
-/** The target's counterparts, by their names at the target. */
+/** The counterparts at the target, by their names there. */
 export type TargetApplication = SvixApplication & Readonly<{ endpoints: ReadonlyMap<string, SvixEndpoint> }>;
 
 export type ImportTarget = Readonly<{
   eventTypes: ReadonlyMap<string, SvixEventType>;
   applications: ReadonlyMap<string, TargetApplication>;
-  /** Deployments of former versions do not. */
+  /** Deployments of former versions take none. */
   takesChannels: boolean;
   failures: readonly Failure[];
 }>;
 
-/** Gets the number of applications read so far. */
+/** Receives the number of applications read so far. */
 type Progress = (read: number, of: number) => void;
 
 const TYPES = "/api/v1/event-type?include_archived=true&with_content=true";
 const APPLICATIONS = "/api/v1/app?order=ascending";
 
-/** @throws Unavailable when a list cannot be read, for nothing would be known of what is in it */
+/** @throws Unavailable when a list cannot be read, because nothing would be known of its entries */
 export async function readSource(api: SvixApi, atOnce: number, progress: Progress): Promise<Source> {
   const types = await readList(api, TYPES, eventTypeOut, "event type");
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
@@ -81,7 +81,7 @@ export async function readTarget(api: SvixApi, source: Source, atOnce: number, p
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
   const document = await readOne(api, "/openapi.json", documentOut);
   const failures: Failure[] = [];
-  // By the names that this import gives: 0.3.0 took ids of another deployment as they are.
+  // By the names that this import gives: version 0.3.0 took ids of another deployment as they are.
   const byUid = new Map(
     listed.entries.flatMap((one) => (one.uid === null ? [] : [[uidOf(one), one] as const])),
   );
@@ -148,14 +148,14 @@ async function readDetails(api: SvixApi, path: string, alsoRead: readonly Extra[
   return { value: { secret: secret.value.key, ...headers.value, extras: found } };
 }
 
-/** Answers of a server that does not have the route, or not in the account's plan. */
+/** Answers of a server that lacks the route, or whose account's plan does. */
 const UNKNOWN: readonly number[] = [402, 403, 404, 405, 501];
 
 function isOn({ enabled, code }: z.infer<typeof switchOut>): boolean {
   return enabled ?? typeof code === "string";
 }
 
-/** All pages of a list, each entry once. An entry that cannot be read is a failure of its own. */
+/** Reads all pages of a list, each entry once. An entry that cannot be read is a separate failure. */
 async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: string }>>(
   api: SvixApi,
   path: string,
@@ -194,13 +194,13 @@ async function readOne<T>(api: SvixApi, path: string, schema: z.ZodType<T>): Pro
   return parsed.success ? { value: parsed.data } : { fault: `GET ${path}: ${faultIn(parsed.error)}` };
 }
 
-/** The entries of a list that the server may not know. */
+/** The number of entries of a list that the server may not know. */
 async function countOf(api: SvixApi, path: string): Promise<number> {
   const answer = await readOne(api, `${path}?limit=100`, svixPage);
   return "value" in answer ? answer.value.data.length : 0;
 }
 
-/** The first fault, by its place. Never the value, which may be a secret. */
+/** The place of the first fault. Never the value, which may be a secret. */
 function faultIn({ issues }: z.ZodError): string {
   const [issue] = issues;
   const place = issue?.path.map(String).join(".") || "the answer";

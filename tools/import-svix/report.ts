@@ -1,9 +1,9 @@
-/** The output of an import: the plan, what became of it, and which id has become which. Nothing secret. */
+/** The output of an import: the plan, its outcome, and which id has become which. Contains no secrets. */
 import type { Item, Outcomes } from "./apply.ts";
 import type { ApplicationPlan, EndpointPlan, ImportPlan } from "./plan.ts";
 import { counted, printable } from "./printable.ts";
 
-/** Lines of one part that are printed; all are in the report's file. */
+/** The most lines of one section that are printed; the report's file has all. */
 const MOST_LINES = 200;
 
 const WORDS = {
@@ -65,7 +65,7 @@ export function planLines(plan: ImportPlan): readonly string[] {
   ];
 }
 
-/** How it went: how many of each, and what has failed. */
+/** The outcome: how many of each, and what has failed. */
 export function outcomeLines(plan: ImportPlan, outcomes: Outcomes): readonly string[] {
   const kinds = ["created", "changed", "left", "failed"] as const;
   const counts = tableLines(plan, (items) => {
@@ -81,7 +81,7 @@ export function outcomeLines(plan: ImportPlan, outcomes: Outcomes): readonly str
   return ["Done:", ...counts, ...section("Failed", failures)];
 }
 
-/** Whether all of the source is at the target now. */
+/** Whether everything at the source is now at the target. */
 export function isComplete(plan: ImportPlan, outcomes: Outcomes): boolean {
   const isThere = (item: Item) => ["created", "changed", "left"].includes(outcomes.get(item)?.kind ?? "");
   return plan.failures.length === 0 && Object.values(groupsOf(plan)).flat().every(isThere);

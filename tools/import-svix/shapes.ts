@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 
-/** What can be a step of a path, which `.` and `..` cannot. */
+/** A name that can be a segment of a path, as `.` and `..` cannot. */
 const name = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,256}$/)
@@ -49,10 +49,10 @@ export const endpointHeadersOut = z.object({
   sensitive: z.array(z.string()),
 });
 
-/** A transformation, OAuth or mutual TLS: what is on, and what is not there. */
+/** A transformation, OAuth or mutual TLS, which may be on or missing. */
 export const switchOut = z.object({ enabled: z.boolean().optional(), code: z.string().nullish() });
 
-/** As much of Breakwater's own document as shows whether destinations take channels. */
+/** The part of Breakwater's own document that shows whether destinations take channels. */
 export const documentOut = z.object({
   components: z.object({
     schemas: z.object({
@@ -61,17 +61,17 @@ export const documentOut = z.object({
   }),
 });
 
-/** Parts of an endpoint that change its requests, and that Breakwater has no counterpart for. */
+/** Parts of an endpoint that change its requests, without a counterpart in Breakwater. */
 export const extras = ["transformation", "oauth-config", "mtls-config"] as const;
 export type Extra = (typeof extras)[number];
 
-/** An endpoint with what is read of it by requests of their own. */
+/** An endpoint with the details that separate requests read. */
 export type SvixEndpoint = Readonly<z.infer<typeof endpointOut>> &
   Readonly<{
     secret: string;
-    /** Those whose values are shown. */
+    /** The headers whose values are shown. */
     headers: Readonly<Record<string, string>>;
-    /** Names of the others. */
+    /** The names of the other headers. */
     sensitive: readonly string[];
     extras: readonly Extra[];
   }>;

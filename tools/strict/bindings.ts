@@ -125,15 +125,15 @@ function offsetOfParameter(sql: string, nth: number): number {
 /** A result has many forms: rows in `results`, rows as arrays, one row, one value, or several results. */
 function checkAnswer(answer: unknown, invocation: Invocation, where: string): void {
   let bytes = 0;
-  const look = (part: unknown): void => {
-    if (Array.isArray(part)) for (const one of part) look(one);
+  const visit = (part: unknown): void => {
+    if (Array.isArray(part)) for (const one of part) visit(one);
     else if (part instanceof ArrayBuffer || typeof part !== "object" || part === null) {
       bytes += sizeOf(part);
       checkValue(part, invocation, where);
-    } else if ("results" in part && "meta" in part) look(part.results);
-    else for (const value of Object.values(part)) look(value);
+    } else if ("results" in part && "meta" in part) visit(part.results);
+    else for (const value of Object.values(part)) visit(value);
   };
-  look(answer);
+  visit(answer);
   invocation.hasRead(bytes, where);
 }
 
@@ -144,7 +144,7 @@ function sizeOf(value: unknown): number {
 
 const wordsOf = new Map<string, string>();
 
-/** Enough of a statement to recognize it. */
+/** The beginning of a statement, by which it is recognized. */
 function firstWords(sql: string): string {
   const words = wordsOf.get(sql) ?? sql.trimStart().slice(0, 300).replace(/\s+/g, " ").slice(0, 80);
   wordsOf.set(sql, words);
@@ -182,7 +182,7 @@ export function strictQueue<T>(real: Queue<T>, current: Current, latency: Latenc
   } as unknown as Queue<T>;
 }
 
-/** Returns the bytes of all of them. */
+/** Checks the messages, and returns the sum of their bytes. */
 function checkMessages(
   messages: readonly MessageSendRequest<unknown>[],
   invocation: Invocation,
@@ -289,14 +289,14 @@ export function strictFetch(real: typeof fetch, current: Current): typeof fetch 
   return strict as typeof fetch;
 }
 
-/** Paths and queries of customers' URLs can be secrets. */
+/** Returns the host only: paths and queries of customers' URLs can be secrets. */
 function hostOf(url: string): string {
   return URL.parse(url)?.host ?? "";
 }
 
 type Kind = Parameters<Latency>[0];
 
-/** Round trip, from and to. The local D1, gates and queues answer in well under a millisecond. */
+/** The shortest and longest round trip. The local D1, gates and queues answer in well under a millisecond. */
 const LATENCY_MS: Readonly<Record<Kind, readonly [number, number]>> = {
   d1: [5, 80],
   gate: [5, 60],

@@ -1,6 +1,6 @@
 /**
- * One invocation of the Worker, and what it has used of its quotas. All its calls go through here. A call beyond a
- * quota fails, waits, is dropped or is cut off as in production, and is recorded as a breach.
+ * One invocation of the Worker, and what it has used of its quotas. All its calls go through here. A call that exceeds
+ * a quota fails, waits, is dropped or is cut off as in production, and is recorded as a breach.
  */
 import {
   LOG_LIMIT_LINE,
@@ -12,12 +12,12 @@ import {
   utf8Bytes,
 } from "./quotas.ts";
 
-/** The first time that an invocation went beyond a quota. */
+/** The first time that an invocation exceeded a quota. */
 export type Breach = Readonly<{
   quota: Quota;
   limit: number;
   used: number;
-  /** What was called: the beginning of a statement, or a method; never a value. */
+  /** The call: the beginning of a statement, or a method; never a value. */
   where: string;
 }>;
 
@@ -29,7 +29,7 @@ type Options = Readonly<{
   quotas?: Partial<Quotas>;
 }>;
 
-/** The usage so far; the maximum, for what can go down again. */
+/** The usage so far; for usage that can go down again, the maximum. */
 export type Usage = {
   d1Queries: number;
   subrequests: number;
@@ -50,7 +50,7 @@ export class Invocation {
     logBytes: 0,
     bodyBytes: 0,
   };
-  /** Calls that had to wait because six others were waiting for their headers. */
+  /** The number of calls that waited because six others were waiting for their headers. */
   waitedForConnection = 0;
   linesDropped = 0;
 
@@ -78,7 +78,7 @@ export class Invocation {
   }
 
   /**
-   * A subrequest. One that begins or ends too long after the handler never returns, because the platform has
+   * Makes a subrequest. One that begins or ends too long after the handler never returns, because the platform has
    * cancelled its caller; its effects stay.
    */
   async call<T>(where: string, work: () => Promise<T>): Promise<T> {
@@ -95,8 +95,8 @@ export class Invocation {
   }
 
   /**
-   * Holds one of the six connections until `work` has its headers. Without a free one it waits, which is recorded
-   * as a breach. A signal that is aborted meanwhile ends the wait, and nothing is sent.
+   * Holds one of the six connections until `work` has its headers. If none is free, it waits, which is recorded as a
+   * breach. A signal that is aborted meanwhile ends the wait, and nothing is sent.
    */
   async connect<T>(where: string, work: () => Promise<T>, signal?: AbortSignal | null): Promise<T> {
     if (this.#connections >= this.quotas.connections) {
@@ -147,7 +147,7 @@ export class Invocation {
     }
   }
 
-  /** What to write for a log line: the line, once the notice that the limit is exceeded, or nothing. */
+  /** Returns the line to log: the text, once the notice that the limit is exceeded, or nothing. */
   line(text: string): string | undefined {
     const dropped = this.linesDropped;
     const bytes = utf8Bytes(text) + 1;
@@ -171,8 +171,8 @@ export class Invocation {
    *
    * Memory for bodies is estimated from below: the largest result of one round trip to D1, as if it were kept to the
    * end, plus what is being sent (bound values, messages, bodies of fetches), each as V8 stores its text. Copies,
-   * parsed JSON and other invocations of the isolate come on top; that is why the limit is a third of the isolate.
-   * A breach is recorded and fails nothing: production would end the whole isolate at some later point.
+   * parsed JSON and other invocations of the isolate come on top; that is why the limit is a third of the isolate. A
+   * breach is recorded but fails nothing: production would end the whole isolate at some later point.
    */
   async holding<T>(bytes: number, where: string, work: () => Promise<T>): Promise<T> {
     this.#inFlight += bytes;
@@ -191,8 +191,8 @@ export class Invocation {
   }
 
   /**
-   * Settles as the work does, or resolves when it is cut off. Not a race with one promise for all: that one would never
-   * settle, and the runtime, which waits for the race, would keep the whole invocation through it for ever.
+   * Settles as the work does, or resolves when it is cut off. This is not a race with one shared promise: that promise
+   * would never settle, and the runtime, which waits for the race, would then never end the invocation.
    */
   untilCutOff(work: Promise<unknown>): Promise<unknown> {
     if (this.#isCut) return Promise.resolve();
@@ -203,7 +203,7 @@ export class Invocation {
     return promise;
   }
 
-  /** @throws production's error for more than the quota */
+  /** @throws production's error when the quota is exceeded */
   limit(quota: keyof typeof quotaErrors, used: number, where: string): void {
     const limit = this.quotas[quota];
     if (used <= limit) return;
@@ -231,9 +231,9 @@ export class Invocation {
 
   #isCutOff(where: string): boolean {
     if (this.#returnedAt === undefined) return false;
-    const behindMs = this.#now() - this.#returnedAt;
-    if (behindMs <= this.quotas.behindHandlerMs) return false;
-    this.breach("behindHandlerMs", behindMs, where);
+    const elapsedMs = this.#now() - this.#returnedAt;
+    if (elapsedMs <= this.quotas.waitUntilMs) return false;
+    this.breach("waitUntilMs", elapsedMs, where);
     this.#isCut = true;
     for (const cut of this.#cuts) cut();
     return true;

@@ -26,11 +26,11 @@ export type Quotas = Readonly<{
   timers: number;
   /** Calls to anything outside: D1, gates, queues, fetches. */
   subrequests: number;
-  /** Work in `waitUntil` is cut off so long after its handler has returned. */
-  behindHandlerMs: number;
+  /** How long after its handler has returned work in `waitUntil` is cut off. */
+  waitUntilMs: number;
   /** Bytes of log lines; later lines are dropped. */
   logBytes: number;
-  /** A third of an isolate's 128 MB: what one invocation may hold of bodies. See `Invocation.holding`. */
+  /** The bytes of bodies that one invocation may hold: a third of an isolate's 128 MB. See `Invocation.holding`. */
   bodyBytes: number;
 }>;
 
@@ -48,7 +48,7 @@ export const QUOTAS: Quotas = {
   connections: 6,
   timers: 10_000,
   subrequests: 10_000,
-  behindHandlerMs: 30_000,
+  waitUntilMs: 30_000,
   logBytes: 256_000,
   bodyBytes: 42_000_000,
 };
@@ -56,14 +56,14 @@ export const QUOTAS: Quotas = {
 /** "Messages can include up to about 100 bytes of internal metadata", and they count. */
 export const MESSAGE_METADATA_BYTES = 100;
 
-/** What Workers Logs ends with instead of the lines that it dropped. */
+/** The notice that Workers Logs shows instead of dropped lines. */
 export const LOG_LIMIT_LINE =
   "Log size limit exceeded: More than 256KB of data (across console.log statements, exception, request metadata and headers) was logged during a single request. Subsequent logs for this request will not be recorded in logs, appear when tailing this Worker's logs, or in Tail Workers.";
 
 const CONFIGURE =
   "To configure this limit, refer to https://developers.cloudflare.com/workers/wrangler/configuration/#limits";
 
-/** The errors of production for more than a quota. */
+/** The errors of production when a quota is exceeded. */
 export const quotaErrors = {
   d1Queries: () => new Error("D1_ERROR: Too many API requests by single worker invocation."),
   d1StatementBytes: () => new Error("D1_ERROR: statement too long: SQLITE_TOOBIG"),
@@ -93,7 +93,7 @@ export const productionErrors = {
     ),
 } as const;
 
-/** UTF-8 bytes of a text, counted only where the limit could be near. */
+/** UTF-8 bytes of a text, counted exactly only if the limit could be near. */
 export function bytesNear(text: string, limitBytes: number): number {
   return text.length * 3 > limitBytes ? utf8Bytes(text) : text.length;
 }
@@ -102,7 +102,7 @@ export function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).byteLength;
 }
 
-/** What V8 needs for a text: one byte a character, or two as soon as one of them is outside of Latin-1. */
+/** The bytes that V8 needs for a text: one for each character, or two as soon as one of them is outside of Latin-1. */
 export function heapBytes(text: string): number {
   return /[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length;
 }

@@ -21,7 +21,7 @@ type StrictEnv = Env & Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: strin
 
 /** Looked up at each call, because a Durable Object's counters are reset by each request. */
 const invocations = new AsyncLocalStorage<() => Invocation>();
-/** For calls outside of an invocation, such as a gate's own: they have no quotas. */
+/** Used for calls outside of an invocation, such as a gate's own: they have no quotas. */
 const unlimited = new Invocation({
   now: () => Date.now(),
   quotas: Object.fromEntries(Object.keys(QUOTAS).map((name) => [name, Number.POSITIVE_INFINITY])) as Quotas,
@@ -40,7 +40,7 @@ Object.defineProperty(scheduler, "wait", {
 });
 
 function printBreach({ quota, limit, used, where }: Breach): void {
-  error(`\n!!! QUOTA BREACH: ${quota}: ${used} asked for, ${limit} granted; at ${where}\n`);
+  error(`\n!!! QUOTA BREACH: ${quota}: ${used} used, ${limit} allowed; at ${where}\n`);
 }
 
 const envs = new WeakMap<Env, Env>();
@@ -48,7 +48,7 @@ const wrappedEnvs = new WeakSet<Env>();
 let latency: Latency | undefined;
 let quotas: Partial<Quotas> = {};
 
-/** Always the same one: the Worker keeps what an isolate remembers by its environment. */
+/** Wraps an environment, always with the same result, because the Worker caches by environment. */
 function strict(env: StrictEnv): Env {
   const known = envs.get(env);
   if (known) return known;

@@ -4,8 +4,8 @@ import type { Run, Skipped } from "./check.ts";
 export type Account = Readonly<{ api: string; id: string; token: string }>;
 
 /**
- * The account of the environment's variables, which no line and no error shows the token of.
- * @param instead what to do with a local stack, which has no account
+ * The account of the environment's variables. Its token appears in no output and no error.
+ * @param instead what to do for a local stack, which has no account
  * @param permissions what the token must be able to do
  */
 export function accountOf({ isLocal }: Run, instead: string, permissions: string): Account | Skipped {
@@ -17,10 +17,10 @@ export function accountOf({ isLocal }: Run, instead: string, permissions: string
 }
 
 /**
- * The result of one call.
+ * Calls Cloudflare's API and returns the result.
  * @param path below the account
  * @param body sent as JSON
- * @throws the status of any other answer than a success
+ * @throws the status of an unsuccessful answer
  */
 export async function callAccount<T>(
   { api, id, token }: Account,

@@ -1,4 +1,4 @@
-/** A check, and the tools that it has to work with. */
+/** A check, and the tools that it works with. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DeploymentUnderTest, VerifiedDestination } from "./deployment.ts";
 import { type CheckResult, wasSuccessful } from "./judge.ts";
@@ -11,10 +11,10 @@ export type Skipped = Readonly<{ skipped: string }>;
 export type Check = Readonly<{
   name: string;
   expected: string;
-  /** No other runs at the same time: those that measure time must have the deployment to themselves. */
+  /** No other check runs at the same time: checks that measure time need the deployment for themselves. */
   runsAlone?: true;
   usesReceiver?: true;
-  /** Shows that the receiver is reached: when it fails, no check that uses the receiver means anything. */
+  /** Shows that the receiver is reached: if it fails, no check that uses the receiver means anything. */
   reachesReceiver?: true;
   run: (run: Run) => Promise<CheckResult | Skipped>;
 }>;
@@ -29,7 +29,7 @@ type RunContext = Readonly<{
   options: VerifyOptions;
   isLocal: boolean;
   receiver: VerifyReceiver | undefined;
-  /** Random: it makes names the run's own. */
+  /** Random, so that names are unique to this run. */
   suffix: string;
   signal: AbortSignal;
   note: (line: string) => void;
@@ -40,7 +40,7 @@ type DestinationSettings = Readonly<Partial<Script> & Record<string, unknown>>;
 /** An endpoint of the receiver, and the destination that leads to it. */
 export type CheckTarget = ReceiverEndpoint & VerifiedDestination;
 
-/** One run: the deployment, the receiver, and the waiting of the checks. */
+/** One run: the deployment, the receiver, and how checks wait. */
 export class Run {
   readonly deployment: DeploymentUnderTest;
   readonly options: VerifyOptions;
@@ -54,8 +54,8 @@ export class Run {
     this.#context = context;
   }
 
-  /** A name or an idempotency key that no other run has. */
-  own(name: string): string {
+  /** A name or an idempotency key that is unique to this run. */
+  unique(name: string): string {
     return `${name}-${this.#context.suffix}`;
   }
 
@@ -67,14 +67,14 @@ export class Run {
   async endpoint(name: string, script: Script): Promise<ReceiverEndpoint> {
     const { receiver } = this.#context;
     if (receiver === undefined) throw new Error(`The check of ${name} has no receiver`);
-    const endpoint = endpointNamed(receiver, this.own(name));
+    const endpoint = endpointNamed(receiver, this.unique(name));
     await endpoint.setScript(script);
     return endpoint;
   }
 
   /**
-   * An endpoint, and a destination for it that takes the events of this name.
-   * @param settings the destination's, and the endpoint's script unless it answers 204 always
+   * Creates an endpoint, and a destination for it that takes the events of this name.
+   * @param settings the destination's, and the endpoint's script; by default it always answers 204
    */
   async target(
     name: string,
@@ -84,13 +84,13 @@ export class Run {
     return { ...endpoint, ...(await this.deployment.createDestination(name, endpoint.url, settings)) };
   }
 
-  /** Posts so many events in one batch, which the name makes unrepeatable; returns their ids. */
+  /** Posts `count` events in one batch, with the name as idempotency key; returns their ids. */
   async post({ type }: VerifiedDestination, count: number, name: string): Promise<readonly string[]> {
     const data = Array.from({ length: count }, (_, n) => ({ n }));
-    return (await this.deployment.post(type, data, this.own(name))).map(({ id }) => id);
+    return (await this.deployment.post(type, data, this.unique(name))).map(({ id }) => id);
   }
 
-  /** Polls until it is so or the time is over; returns whether it is. */
+  /** Polls until the condition holds or the time is over; returns whether it holds. */
   async until(isSo: () => boolean | Promise<boolean>, withinMs: number, everyMs = POLL_MS): Promise<boolean> {
     const end = Date.now() + withinMs;
     for (;;) {
@@ -100,7 +100,7 @@ export class Run {
     }
   }
 
-  /** The hits of the endpoint once they are as wanted, or when the time is over. */
+  /** The hits of the endpoint, as soon as they fulfil the condition or when the time is over. */
   async hitsOnce(
     endpoint: ReceiverEndpoint,
     areSo: (hits: readonly EndpointHit[]) => boolean,
@@ -114,7 +114,7 @@ export class Run {
     return hits;
   }
 
-  /** @throws Interrupted when the run is */
+  /** @throws CheckInterrupted when the run is interrupted */
   async wait(ms: number): Promise<void> {
     this.throwIfInterrupted();
     await sleep(ms, undefined, { signal: this.#context.signal }).catch(() => this.throwIfInterrupted());
@@ -125,7 +125,7 @@ export class Run {
   }
 }
 
-/** Whether so many distinct events have been answered with a success. */
+/** Whether this many distinct events have been answered with a success. */
 export function arrived(count: number): (hits: readonly EndpointHit[]) => boolean {
   return (hits) => {
     const successes = hits.filter(({ status }) => wasSuccessful(status));

@@ -19,8 +19,8 @@ import { soak } from "./checks/soak.ts";
 import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
 
 /**
- * Neighbours that run together do so at the same time: those that look at when something comes, and later those that
- * make load. A batch that is under way for long would hold the retries of messages that came with it.
+ * Neighbouring checks run at the same time: first those that measure when something arrives, later those that make
+ * load. A batch that takes long would hold back the retries of messages in it.
  */
 export const checks: readonly Check[] = [
   ...[health, migrations, reach, signed, latency],

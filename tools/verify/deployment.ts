@@ -1,6 +1,6 @@
 /**
- * The deployment as a check uses it: its public API, and a tenant made for the run. Requests that the documentation
- * says to repeat are repeated.
+ * The deployment as a check uses it: its public API, and a tenant created for the run. Requests are repeated where the
+ * documentation says so.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,16 +12,16 @@ type ApiAnswer = Readonly<{
   status: number;
   headers: Headers;
   text: string;
-  /** Undefined when the body is no JSON. */
+  /** Undefined when the body is not JSON. */
   json: unknown;
-  /** From the request until the body had arrived. */
+  /** The time from the request until the body has arrived. */
   tookMs: number;
 }>;
 
 export type VerifiedDestination = Readonly<{ id: string; secret: string; type: string }>;
 
 const API_TIMEOUT_MS = 30_000;
-/** How long a request is repeated that is answered 429 or 503, or not at all. */
+/** How long a request that is answered 429 or 503, or not at all, is repeated. */
 const REPEATED_MS = 60_000;
 const LONGEST_PAUSE_S = 10;
 
@@ -56,12 +56,12 @@ export class DeploymentUnderTest {
     return { status: response.status, headers: response.headers, text, json: parsedJson(text), tookMs };
   }
 
-  /** A request that may be repeated safely, until it succeeds; rejects with what was answered otherwise. */
+  /** Makes a request that may be repeated safely, until it succeeds; rejects with any other answer. */
   async call<T>(...request: Parameters<DeploymentUnderTest["repeated"]>): Promise<T> {
     return (await this.repeated(...request)).json as T;
   }
 
-  /** The same with the whole answer. */
+  /** Does the same, and returns the whole answer. */
   async repeated(
     method: string,
     path: string,
@@ -81,7 +81,7 @@ export class DeploymentUnderTest {
     }
   }
 
-  /** A destination of this run, for the event type `verify.<name>`. */
+  /** Creates a destination of this run, for the event type `verify.<name>`. */
   async createDestination(
     name: string,
     url: string,
@@ -93,14 +93,14 @@ export class DeploymentUnderTest {
     return { id, secret, type };
   }
 
-  /** Posts the events, each `data` an event of its own, in one batch. */
+  /** Posts an event for each `data` in one batch. */
   async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedEvent[]> {
     const events = data.map((one) => ({ type, tenant: this.tenant, data: one }));
     const headers = { "idempotency-key": key };
     return (await this.call<AcceptedEvents>("POST", "/v1/events/batch", { events }, headers)).events;
   }
 
-  /** Posts one event by itself, and says how long the answer took that accepted it. */
+  /** Posts one event, and returns how long the accepting answer took. */
   async postOne(
     type: string,
     data: unknown,
@@ -111,7 +111,7 @@ export class DeploymentUnderTest {
     return { event: json as AcceptedEvent, tookMs };
   }
 
-  /** One that is gone already stays so. */
+  /** Deletes a destination; one that is gone already is no fault. */
   async deleteDestination(id: string): Promise<void> {
     const { status } = await this.request("DELETE", `/v1/destinations/${id}`);
     if (status !== 204 && status !== 404) throw new Error(`DELETE of ${id} was answered ${status}`);
@@ -125,7 +125,7 @@ export class DeploymentUnderTest {
     return this.call("GET", `/v1/destinations/${id}/health`);
   }
 
-  /** Deletes every destination of the run's tenant, and returns how many those were. */
+  /** Deletes every destination of the run's tenant, and returns their number. */
   async deleteDestinations(): Promise<number> {
     type Page = Readonly<{ data: readonly Readonly<{ id: string }>[]; next_cursor: string | null }>;
     let deleted = 0;
@@ -144,8 +144,8 @@ function faultOf(answer: ApiAnswer | string): string {
 }
 
 /**
- * Why the deployment cannot be verified with this key; undefined when it can. Creates nothing: what may be posted is
- * asked with a request that is refused for its content.
+ * Why the deployment cannot be verified with this key; undefined when it can. Creates nothing: the permission to post
+ * is checked with a request that is refused for its content.
  */
 export async function deploymentFault(deployment: DeploymentUnderTest): Promise<string | undefined> {
   const { url, tenant } = deployment;

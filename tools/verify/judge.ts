@@ -1,10 +1,10 @@
-/** The comparisons of the checks: figures, and what was seen with what was expected. Pure: hits and times are arguments. */
+/** The comparisons of the checks: statistics, and observations against expectations. Pure: hits and times are arguments. */
 import type { EndpointHit } from "./protocol.ts";
 
-/** What was seen, in words, and whether it is as expected. */
+/** The observation in words, and whether it is as expected. */
 export type CheckResult = Readonly<{ ok: boolean; seen: string }>;
 
-/** The smallest value that at least that share of the values, 0 to 1, does not exceed; NaN without values. */
+/** The smallest value that at least this share (0 to 1) of the values does not exceed; NaN without values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -34,7 +34,7 @@ export function joinResults(...results: readonly CheckResult[]): CheckResult {
 /** How often each event has arrived successfully. */
 export type Arrivals = Readonly<{ arrived: number; lost: number; duplicates: number }>;
 
-/** @param events ids of those that were accepted */
+/** @param events the ids of the accepted events */
 export function arrivalsOf(events: readonly string[], hits: readonly EndpointHit[]): Arrivals {
   const successes = hits.filter(({ status }) => wasSuccessful(status));
   const distinct = new Set(successes.map(({ event }) => event));
@@ -42,7 +42,7 @@ export function arrivalsOf(events: readonly string[], hits: readonly EndpointHit
   return { arrived, lost: events.length - arrived, duplicates: successes.length - distinct.size };
 }
 
-/** Every event arrived once, and nothing else did. */
+/** Checks that every event arrived once, and nothing else did. */
 export function judgeOnce(events: readonly string[], hits: readonly EndpointHit[]): CheckResult {
   const { arrived, lost, duplicates } = arrivalsOf(events, hits);
   const expected = new Set(events);
@@ -52,8 +52,8 @@ export function judgeOnce(events: readonly string[], hits: readonly EndpointHit[
 }
 
 /**
- * Each event was attempted twice, with the same bytes, and the second attempt came after the answer to the first by a
- * time within the range.
+ * Checks that each event was attempted twice, with the same bytes, and that the time from the answer to the first
+ * attempt until the second is within the range.
  */
 export function judgeRetries(
   events: readonly string[],
@@ -85,10 +85,10 @@ export function judgeRetries(
   };
 }
 
-/** Requests that were about to start when the receiver asked for quiet may still come so long after. */
+/** How long after the receiver has asked for quiet, requests that were about to start may still arrive. */
 const HOLD_TAKES_EFFECT_MS = 1_000;
 
-/** Nothing arrived during the hold that the first answer asked for, and everything after it. */
+/** Checks that nothing arrived during the hold that the first answer asked for, and everything after it. */
 export function judgeHold(
   events: readonly string[],
   hits: readonly EndpointHit[],
@@ -109,7 +109,7 @@ export function judgeHold(
 
 export type Opening = Readonly<{ openedAt: number; closedAt: number; cooldownMs: number }>;
 
-/** What was admitted before the circuit opened may still arrive so long after. */
+/** How long after the circuit opened, requests that were admitted before may still arrive. */
 const OPENING_TAKES_EFFECT_MS = 2_500;
 
 /** Attempts that failed while the circuit was open. */
@@ -117,7 +117,7 @@ export function failedProbes(hits: readonly EndpointHit[], openedAt: number): re
   return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !wasSuccessful(status));
 }
 
-/** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
+/** Checks that at most one probe came for each cool-down while the circuit was open, and at least one in all. */
 export function judgeProbes(hits: readonly EndpointHit[], { openedAt, closedAt, cooldownMs }: Opening) {
   const before = hits.filter(({ at }) => at < openedAt + OPENING_TAKES_EFFECT_MS).length;
   const failed = failedProbes(hits, openedAt).filter(({ at }) => at <= closedAt);
@@ -135,13 +135,13 @@ export function wasSuccessful(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 
-/** Never more than `max` at once, by the receiver's count, and more than one. */
+/** Checks that there were never more than `max` requests at once, by the receiver's count, and once more than one. */
 export function judgeConcurrency(hits: readonly EndpointHit[], max: number): CheckResult {
   const most = Math.max(0, ...hits.map(({ inFlight }) => inFlight));
   return { ok: most > 1 && most <= max, seen: `${most} at once at most` };
 }
 
-/** @param heartbeats epoch ms, as they were read one after the other */
+/** @param heartbeats epoch ms, in the order in which they were read */
 export function judgeHeartbeat(heartbeats: readonly (number | null)[], ageSeconds: number | undefined) {
   const known = new Set(heartbeats.filter((at) => at !== null));
   const age = ageSeconds === undefined ? "never" : `${ageSeconds} s ago`;
@@ -153,7 +153,7 @@ export function judgeHeartbeat(heartbeats: readonly (number | null)[], ageSecond
 
 type MigratedDatabases = readonly Readonly<{ name: string; migration?: string | null }>[];
 
-/** Every database has the migration that the code was written for. Later ones are there after a rollback. */
+/** Checks that every database has the migration that the code was written for. Later migrations exist after a rollback. */
 export function judgeMigrations(expected: string | undefined, databases: MigratedDatabases): CheckResult {
   if (expected === undefined || databases.length === 0)
     return { ok: false, seen: "the deployment does not say" };
@@ -164,10 +164,10 @@ export function judgeMigrations(expected: string | undefined, databases: Migrate
 
 export type Billed = Readonly<{ rowsWritten: number; rowsRead: number; queueOperations: number }>;
 
-/** The units that the path of deliveries in full batches may use for each, as the cost bench's ledger has it. */
+/** The units that deliveries in full batches may use for each, as in the cost bench's ledger. */
 export const LEDGER: Billed = { rowsWritten: 0.05, rowsRead: 1, queueOperations: 0.035 };
 
-/** The units that a minute takes by itself, and those of the destination and its first batch. */
+/** The units that a minute takes by itself, with those of the destination and its first batch. */
 const PER_MINUTE: Billed = { rowsWritten: 4, rowsRead: 150, queueOperations: 6 };
 
 export function judgeBilled(used: Billed, deliveries: number, minutes: number): CheckResult {

@@ -4,16 +4,16 @@ import { addressFlag, type Flags, numberFlag, textFlag, UsageError } from "../fl
 export type VerifyOptions = Readonly<{
   url: URL;
   key: string;
-  /** A receiver that is there already. */
+  /** A receiver that exists already. */
   receiver: Readonly<{ url: string; token: string }> | undefined;
   /** Names of the checks to run; undefined: all of them. */
   only: readonly string[] | undefined;
   soakMs: number | undefined;
   /** Events a second while soaking. */
   soakRate: number;
-  /** Addresses that fail in a certain way, instead of those that are used otherwise. */
+  /** Addresses that fail in a certain way, in place of the default ones. */
   failing: Readonly<Partial<Record<FailingAddress, string>>>;
-  /** Where the deployment's configuration is, for what Cloudflare has billed. */
+  /** The path of the deployment's configuration, to find what Cloudflare has billed. */
   config: string;
   environment: string;
 }>;
@@ -48,7 +48,7 @@ export function verifyOptionsFrom(
   const soaked = ((soakMs ?? 0) / 1000) * soakRate;
   if (soaked > MOST_SOAKED)
     throw new UsageError(
-      `--soak and --soak-rate are ${soaked} events; expected ${MOST_SOAKED} at most, because all are remembered`,
+      `--soak and --soak-rate are ${soaked} events; expected ${MOST_SOAKED} at most, because all are kept in memory`,
     );
   return {
     url: new URL(addressFlag("url", url).origin),

@@ -1,4 +1,4 @@
-/** What `npm run verify` and its receiver exchange over HTTP, as JSON. Times are epoch ms, by the receiver's clock. */
+/** The messages between `npm run verify` and its receiver: JSON over HTTP. Times are epoch ms, by the receiver's clock. */
 
 export type EndpointReply = Readonly<{
   status: number;
@@ -6,9 +6,9 @@ export type EndpointReply = Readonly<{
   headers?: Readonly<Record<string, string>>;
 }>;
 
-/** An endpoint's answers: the replies in turn, the last one again and again. */
+/** An endpoint's replies in order; the last one is repeated. */
 export type Script = Readonly<{
-  /** Whether each event begins with the first reply, or the endpoint's first request does. */
+  /** Whether the replies begin anew with each event, or with the endpoint's first request. */
   per: "event" | "request";
   replies: readonly EndpointReply[];
 }>;
@@ -20,7 +20,7 @@ export type EndpointHit = Readonly<{
   /** Null while it has not been answered. */
   answeredAt: number | null;
   status: number | null;
-  /** Requests that were under way at the endpoint when this one had arrived, itself included. */
+  /** Requests under way at the endpoint when this one arrived, itself included. */
   inFlight: number;
   /** `webhook-id`, `webhook-attempt`, `webhook-timestamp` and `webhook-signature`. */
   event: string;

@@ -1,6 +1,6 @@
 /**
- * The receiver of a run: the Worker in receiver/, deployed to the owner's account or started on this machine, or one that
- * is there already; and its endpoints, as the checks use them.
+ * The receiver of a run: the Worker in receiver/, deployed to the owner's account or started on this machine, or an
+ * existing one; and its endpoints, as checks use them.
  */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -20,14 +20,17 @@ const CONFIG = join(projectRoot, "tools/verify/receiver/wrangler.toml");
 export type VerifyReceiver = Readonly<{
   url: string;
   token: string;
-  /** Removes what was started or deployed; rejects, saying how to do it by hand, when that fails. Absent: it stays. */
+  /**
+   * Removes what was started or deployed. If that fails, it rejects and says how to do it by hand. Absent: nothing is
+   * to be removed.
+   */
   remove?: () => Promise<void>;
 }>;
 
 export type ReceiverEndpoint = Readonly<{
   url: string;
   setScript: (script: Script) => Promise<void>;
-  /** All of its requests so far, in the order of arrival. */
+  /** All requests so far, in the order of arrival. */
   hits: () => Promise<readonly EndpointHit[]>;
 }>;
 
@@ -130,7 +133,7 @@ export async function receiverFault({ url, token }: VerifyReceiver): Promise<str
 
 export function endpointNamed({ url, token }: VerifyReceiver, name: string): ReceiverEndpoint {
   let known: readonly EndpointHit[] = [];
-  /** What was under way when it was read has been answered since, perhaps: it is read again. */
+  /** Reads hits again from the first that was under way when last read: it may have been answered since. */
   const read = async () => {
     for (;;) {
       const from = known.find(({ answeredAt }) => answeredAt === null)?.n ?? known.length + 1;
@@ -157,7 +160,7 @@ function expectOk(response: Response): Response {
 
 const CONTROL_TRIES = 3;
 
-/** Reading and setting a script can be repeated. */
+/** Retries, because reading and setting a script can be repeated. */
 async function control(
   url: string,
   token: string,

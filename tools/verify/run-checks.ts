@@ -4,7 +4,7 @@ import type { CheckResult } from "./judge.ts";
 import { errorMessage } from "./receiver.ts";
 import { lineText, type ReportLine } from "./report.ts";
 
-/** So often something is printed while checks are under way. */
+/** The interval of progress lines while checks are under way. */
 const PROGRESS_MS = 10_000;
 
 const NOT_REACHED: Skipped = { skipped: "the deployment does not reach the receiver" };

@@ -149,7 +149,7 @@ function dashboardPath(id: string): string {
   if (kind === "dst") return `/dashboard/destinations/${id}`;
   // A delivery is shown on the page of its event, whose id is the first part of its own.
   if (kind === "dlv") return `/dashboard/events/evt_${rest.split("_")[0]}#${id}`;
-  throw new CommandLineError(`${id} is no id of an event, a delivery or a destination`);
+  throw new CommandLineError(`${id} is not the id of an event, a delivery or a destination`);
 }
 
 function openInBrowser(address: string): void {
@@ -160,7 +160,7 @@ function openInBrowser(address: string): void {
         ? ["rundll32", "url.dll,FileProtocolHandler"]
         : ["xdg-open"];
   const opener = spawn(command ?? "", [...args, address], { stdio: "ignore", detached: true });
-  // Without such a program the address has been printed.
+  // Without such a program, printing the address must suffice.
   opener.on("error", () => {});
   opener.unref();
 }

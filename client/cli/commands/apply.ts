@@ -15,10 +15,10 @@ import { print, progress, remark } from "../output.ts";
 
 export const applyCommand: Command = {
   name: "apply",
-  summary: "Bring event types, tenants, destinations and keys to what a file says",
+  summary: "Make event types, tenants, destinations and keys match a file",
   details:
     "Shows the plan and changes nothing unless --yes is given. What the file leaves out stays as it is. Exits with 8 while\n" +
-    "changes are left to apply, so that it finds drift. Keys and signing secrets that it creates are not printed: they are\n" +
+    "changes are left to apply, so it detects drift. Keys and signing secrets that it creates are not printed: they are\n" +
     "appended to the file of --save-secrets. The format of the configuration is in the README of breakwater-client.",
   options: {
     file: { value: "file", short: "f", help: "A YAML or JSON file; - is standard input. Required" },

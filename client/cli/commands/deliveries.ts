@@ -74,7 +74,7 @@ export const deliveryCommands: readonly Command[] = [
   },
   {
     name: "tail",
-    summary: "Print deliveries as they come, and what becomes of them, until you stop it",
+    summary: "Print deliveries and their changes as they happen, until you stop it",
     options: {
       destination: onlyTo,
       tenant: filter("tenant", "deliveries of this tenant", "name"),
@@ -102,7 +102,7 @@ async function why(call: CommandCall): Promise<void> {
     }
 }
 
-/** @param acceptedMs when its event was accepted, epoch ms; only the sentence of a delivered one has it */
+/** @param acceptedMs when its event was accepted, epoch ms; only the sentence of a delivered one contains it */
 function explanationOf(delivery: Delivery, acceptedMs: number) {
   const { text } = deliveryText(delivery, acceptedMs, Date.now());
   return {
@@ -137,12 +137,12 @@ async function eventOf(api: Breakwater, id: string) {
   return dataOf(await api.GET("/v1/events/{id}", byId(id)));
 }
 
-/** When its event was accepted, epoch ms; 0 where the sentence does not say it. */
+/** When its event was accepted, epoch ms; 0 if the sentence does not contain it. */
 async function acceptedAt(api: Breakwater, { state, event_id }: Delivery): Promise<number> {
   return state === "delivered" ? Date.parse((await eventOf(api, event_id)).timestamp) : 0;
 }
 
-/** The API takes so many ids at once. */
+/** The most ids that the API takes at once. */
 const IDS_AT_ONCE = 100;
 
 async function retry(call: CommandCall): Promise<number | undefined> {

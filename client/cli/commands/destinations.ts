@@ -3,7 +3,7 @@ import { type Command, type CommandCall, CommandLineError, type CommandOption, E
 import { byId, readObject } from "../input.ts";
 import { filter, listCommand, print, printObject, printTable, remark } from "../output.ts";
 
-/** Fields that have an option of their own; --file has all of them. */
+/** Fields with an option; --file takes all fields. */
 const fieldOptions: Readonly<Record<string, CommandOption>> = {
   file: {
     value: "file",
@@ -22,7 +22,7 @@ const fieldOptions: Readonly<Record<string, CommandOption>> = {
   timeout: { value: "ms", field: "timeout_ms", isNumber: true, help: "How long one attempt may take" },
 };
 
-/** The fields of the file, and over them those of the options. */
+/** The fields of the file, overridden by those of the options. */
 function bodyOf(call: CommandCall): Record<string, unknown> {
   const file = call.text("file");
   return { ...(file !== undefined && readObject(file)), ...call.fields() };
@@ -159,7 +159,7 @@ export const destinationCommands: readonly Command[] = [
     },
     async run(call) {
       const { secret_version } = dataOf(await call.api.GET("/v1/destinations/{id}", byId(call.arg)));
-      // With the version, a request that is repeated by whoever is between does not rotate twice.
+      // With the version, a request that an intermediary repeats does not rotate twice.
       const body = { ...bodyOf(call), secret_version };
       const rotated = dataOf(
         await call.api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call.arg), body }),

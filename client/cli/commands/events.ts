@@ -13,10 +13,10 @@ const ofOneEvent: Readonly<Record<string, CommandOption>> = {
   data: { value: "json", help: "The data" },
   file: { value: "file", help: "A file with the data; - is standard input, the default" },
   tenant: { value: "name", field: "tenant", help: "Whose event it is" },
-  "deliver-at": { value: "time", field: "deliver_at", help: "Deliver it not before this time (ISO 8601)" },
+  "deliver-at": { value: "time", field: "deliver_at", help: "Do not deliver it before this time (ISO 8601)" },
   ttl: {
     ...{ value: "seconds", field: "ttl", isNumber: true },
-    help: "Give its deliveries up after so many seconds",
+    help: "Give up its deliveries after this many seconds",
   },
   tag: { value: "tag", field: "tags", isList: true, help: "A name to list and replay its deliveries by" },
   channel: { value: "channel", field: "channels", isList: true, help: "A channel of it" },
@@ -116,7 +116,7 @@ function refuseOfOne(call: CommandCall): void {
     );
 }
 
-/** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
+/** Posts the events of a file. After a refused batch nothing more is posted, and the error names the line. */
 async function postLines(call: CommandCall, file: string): Promise<void> {
   refuseOfOne(call);
   const lines = readText(file)

@@ -10,8 +10,8 @@ export const initCommand: Command = {
   args: "<folder>",
   summary: "Make a folder from which you deploy Breakwater to Cloudflare",
   details:
-    "The folder has the Worker, its migrations, wrangler.toml, new secrets, and a first destination to apply. In a folder that was\n" +
-    "made by it, the Worker and the migrations are replaced by those of this version, and everything else stays.",
+    "The folder has the Worker, its migrations, wrangler.toml, new secrets, and a first destination to apply. In a folder that it\n" +
+    "made before, it replaces the Worker and the migrations by those of this version, and leaves everything else.",
   options: {
     name: {
       value: "name",
@@ -57,7 +57,7 @@ const NEXT = `  cd FOLDER && npm install
 Queues and Durable Objects need the Workers Paid plan. Store MASTER_KEYS of .secrets outside of Cloudflare too: without it no
 stored secret can be decrypted.`;
 
-const FIRST_DESTINATION = `# What \`breakwater apply\` brings the deployment to. Every field of the API may be set here.
+const FIRST_DESTINATION = `# The configuration that \`breakwater apply\` sets up. Every field of the API may be set here.
 event_types:
   order.created: { description: An order was placed }
 tenants:

@@ -11,9 +11,9 @@ export const listenCommand: Command = {
   args: "<port|url>",
   summary: "Forward events to a server on this machine, until you stop it",
   details:
-    "Makes a polled destination, and forwards what comes to it with the headers and the signature of a delivery. Ctrl-C\n" +
-    "removes the destination. Where the command is killed, it stays, and the same command continues with what has come\n" +
-    "since. An event that the server does not answer comes again; whatever it answers is shown, and counts.",
+    "Creates a polled destination, and forwards its events with the headers and the signature of a delivery. Ctrl-C\n" +
+    "removes the destination. If the command is killed, the destination stays, and the same command continues with the\n" +
+    "events since then. An event that the server does not answer comes again; every answer is shown, and counts.",
   options: {
     types: {
       ...filter("event_types", "events of this type, or of types with a prefix: order.*", "type"),
@@ -30,9 +30,9 @@ export const listenCommand: Command = {
 
 const CONSUMER = "listen";
 const PAGE = { consumer: CONSUMER, limit: 100, wait_s: 30, visibility_s: 120 } as const;
-/** When an event that was not answered comes again, and when the deployment is asked again after a failure. */
+/** The seconds until an event that was not answered comes again, and until the next request after a failure. */
 const AGAIN_S = 5;
-/** When an event comes again that could not be converted to the version that the destination gets. */
+/** The seconds until an event that could not be converted to the destination's version comes again. */
 const UNCONVERTED_AGAIN_S = 60;
 const ANSWER_MS = 60_000;
 
@@ -89,7 +89,7 @@ async function digestOf(text: string): Promise<string> {
   return Buffer.from(digest).toString("hex").slice(0, 32);
 }
 
-/** Has the events come that were accepted before the destination was there, as a replay. */
+/** Starts a replay of the events that were accepted before the destination existed. */
 async function replayFor(call: CommandCall, id: string): Promise<void> {
   const event = call.text("replay");
   const since =
@@ -99,7 +99,7 @@ async function replayFor(call: CommandCall, id: string): Promise<void> {
     event === undefined ? new Date().toISOString() : new Date(Date.parse(since) + 1).toISOString();
   const body = { destination_id: id, since, until, include: "missing", rate_per_minute: 6000 } as const;
   const { total } = dataOf(await call.api.POST("/v1/replays", { body }));
-  remark(`${total ?? "Some"} earlier events come by a replay`);
+  remark(`${total ?? "Some"} earlier events follow by a replay`);
 }
 
 /** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */
@@ -129,7 +129,7 @@ async function forwardPage(
   dataOf(await call.api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
 }
 
-/** Posts an event, and prints what came of it; false where there was no answer. */
+/** Posts an event, and prints the outcome; returns false if there was no answer. */
 async function forward(
   call: CommandCall,
   { id, type, headers, body, body_base64: base64, fault }: PolledEvent,

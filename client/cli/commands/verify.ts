@@ -60,7 +60,7 @@ function resultOf(body: string, headers: Record<string, string>, secret: string)
   }
 }
 
-/** Whether the secret has signed the request, whenever that was. */
+/** Whether the secret has signed the request, at any time. */
 function isSigned(body: string, headers: Record<string, string>, secret: string): boolean {
   const { "webhook-id": id = "", "webhook-timestamp": at, "webhook-signature": signatures = "" } = headers;
   return signatures.split(" ").includes(new Webhook(secret).sign(id, new Date(Number(at) * 1000), body));

@@ -1,8 +1,8 @@
 /**
- * What Cloudflare has counted for a run of batches, against the ledger of the cost bench. The counts of D1 and Queues are
- * in Cloudflare's GraphQL API, by the minute and some minutes late; the deployment itself cannot know them all, because a
- * count of its own would leave out what the platform bills beside it. They are the account's: traffic of others in these
- * minutes counts too.
+ * Compares what Cloudflare has counted for a run of batches with the ledger of the cost bench. The counts of D1 and
+ * Queues are in Cloudflare's GraphQL API, by the minute and some minutes late; the deployment itself cannot know all of
+ * them, because its own count would leave out what the platform bills beside it. They are the account's: other traffic
+ * in these minutes counts too.
  */
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,11 +32,11 @@ export const billed: Check = {
     }));
     if ("skipped" in resources) return resources;
     const target = await run.target("billed", { max_concurrency: 100, rate_per_second: 10_000 });
-    // The minutes that count are those of this check alone.
+    // Waits for a full minute, so that the counted minutes belong to this check alone.
     await run.wait(MINUTE_MS - (Date.now() % MINUTE_MS));
     const from = Date.now();
     const data = Array.from({ length: BATCH }, (_, n) => ({ n, text: "x".repeat(500) }));
-    for (let n = 0; n < BATCHES; n++) await run.deployment.post(target.type, data, run.own(`billed-${n}`));
+    for (let n = 0; n < BATCHES; n++) await run.deployment.post(target.type, data, run.unique(`billed-${n}`));
     await run.hitsOnce(target, arrived(BATCHES * BATCH), 120_000);
     await run.wait(MINUTE_MS - (Date.now() % MINUTE_MS));
     const minutes = Math.round((Date.now() - from) / MINUTE_MS);

@@ -1,4 +1,7 @@
-/** Receivers that do not answer: attempts that outlast the handler that made them, and what hangs beside healthy traffic. */
+/**
+ * Receivers that do not answer: attempts that outlast the handler that made them, and hanging ones beside healthy
+ * traffic.
+ */
 
 import type { Delivery } from "../../../client/src/api.ts";
 import { arrived, type Check, type Run } from "../check.ts";
@@ -23,7 +26,7 @@ export const slow: Check = {
   run: async (run) => {
     const replies = [{ status: 204, afterMs: SLOW_MS }];
     const target = await run.target("slow", { replies, timeout_ms: 25_000 });
-    const [event] = await run.deployment.post(target.type, [{ n: 1 }], run.own("slow"));
+    const [event] = await run.deployment.post(target.type, [{ n: 1 }], run.unique("slow"));
     const hits = await run.hitsOnce(target, arrived(1), SLOW_MS + 60_000);
     const id = event?.deliveries[0]?.id;
     let delivery: Delivery | undefined;
@@ -40,7 +43,7 @@ export const slow: Check = {
   },
 };
 
-/** More than an invocation has connections for attempts, so that those of one message take all of them. */
+/** More than an invocation's connections for attempts, so that the attempts of one message take all of them. */
 const HANGING = 6;
 const HANGS_MS = 15_000;
 const HEALTHY = 20;
@@ -56,12 +59,12 @@ export const hanging: Check = {
     const healthy = await run.target("healthy");
     const hangs = { per: "request", replies: [{ status: 204, afterMs: HANGS_MS + 5_000 }] } as const;
     const destinations: VerifiedDestination[] = [];
-    // One after the other: none may be created behind one that fails, when all are being removed.
+    // Created one after the other: no creation may be under way after one has failed, when all are being removed.
     while (destinations.length < HANGING) {
       const { url } = await run.endpoint(`hanging-${destinations.length}`, hangs);
       destinations.push(await deployment.createDestination("hanging", url, { timeout_ms: HANGS_MS }));
     }
-    // All of them take its type.
+    // All of them take the type of the first.
     const [hung] = destinations;
     if (hung) await run.post(hung, 10, "hanging");
     const ids = destinations.map(({ id }) => id);
@@ -71,7 +74,7 @@ export const hanging: Check = {
     ]);
     const hits = await run.hitsOnce(healthy, arrived(HEALTHY), 60_000);
     const slowest = percentile(answers, 1);
-    // Their attempts would stand beside the checks that follow.
+    // Deleted now, because their attempts would run beside the checks that follow.
     await Promise.all(ids.map((id) => deployment.deleteDestination(id)));
     return joinResults(
       judgeOnce(events, hits),
@@ -82,12 +85,12 @@ export const hanging: Check = {
   },
 };
 
-/** Posts to a healthy destination; says how long the health of the deployment and of the destination took each time. */
+/** Posts to a healthy destination; returns how long the health of the deployment and of the destination took each time. */
 async function postBeside(run: Run, { id, type }: VerifiedDestination) {
   const { deployment } = run;
   const [events, answers]: [string[], number[]] = [[], []];
   for (let n = 0; n < HEALTHY; n++) {
-    const { event } = await deployment.postOne(type, { n }, run.own(`healthy-${n}`));
+    const { event } = await deployment.postOne(type, { n }, run.unique(`healthy-${n}`));
     events.push(event.id);
     const startedAt = performance.now();
     await Promise.all([deployment.health(), deployment.destinationHealth(id)]);
@@ -98,12 +101,12 @@ async function postBeside(run: Run, { id, type }: VerifiedDestination) {
 }
 
 /**
- * The invocation whose connections all hang has recorded in D1 what is under way: its calls to D1 did not wait for one of
- * the connections to be free.
+ * Checks that the invocation whose connections all hang has recorded its attempts in D1: its calls to D1 did not wait
+ * for a free connection.
  */
 async function recordedInFlight(run: Run, destinations: readonly string[]): Promise<CheckResult> {
   const found = new Set<string>();
-  const look = async () => {
+  const check = async () => {
     for (const id of destinations.filter((each) => !found.has(each))) {
       const path = `/v1/deliveries?destination_id=${id}&reason=in_flight&limit=1`;
       const { data } = await run.deployment.call<{ data: readonly unknown[] }>("GET", path);
@@ -112,6 +115,6 @@ async function recordedInFlight(run: Run, destinations: readonly string[]): Prom
     return found.size === destinations.length;
   };
   // Before the first of them can have timed out.
-  const ok = await run.until(look, HANGS_MS * 0.8);
+  const ok = await run.until(check, HANGS_MS * 0.8);
   return { ok, seen: `${found.size} of ${destinations.length} recorded as in flight meanwhile` };
 }

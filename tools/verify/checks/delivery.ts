@@ -1,4 +1,4 @@
-/** Events that nothing stands in the way of: what arrives, how fast, and how often. */
+/** Undisturbed events: what arrives, how fast, and how often. */
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import type { DestinationTest } from "../../../client/src/api.ts";
@@ -7,12 +7,12 @@ import { joinResults, judgeLatency, judgeOnce, msText } from "../judge.ts";
 import type { EndpointHit } from "../protocol.ts";
 import { errorMessage } from "../receiver.ts";
 
-/** How long events may take that nothing stands in the way of. */
+/** How long undisturbed events may take. */
 const ARRIVES_MS = 60_000;
 
 /** A new host on workers.dev takes a while until it is known everywhere. */
 const REACHED_MS = 90_000;
-/** A destination is sent a test event once in five seconds at most. */
+/** A destination gets at most one test event in five seconds. */
 const BETWEEN_TESTS_MS = 5_500;
 
 export const reach: Check = {
@@ -38,13 +38,13 @@ export const reach: Check = {
   },
 };
 
-/** What stands in the way of a Worker that calls another one of its own account. */
+/** Explains the error of a Worker that calls another one of its own account. */
 function explained({ response = "" }: DestinationTest): string {
   if (!/error code: 1042\b/.test(response)) return response && `: ${response.slice(0, 100)}`;
   return ": error code 1042, so the deployment lacks the compatibility flag global_fetch_strictly_public";
 }
 
-/** Values that a parser that knew only JavaScript's numbers and ASCII would change. */
+/** Values that a parser limited to JavaScript's numbers and ASCII would change. */
 const DELICATE =
   '{"price":100.00,"number":12345678901234567890,"text":"Grüße, 世界 🌊","empty":{},"list":[1e5,-0]}';
 
@@ -119,7 +119,7 @@ export const latency: Check = {
     const target = await run.target("latency");
     const accepts: number[] = [];
     for (let n = 0; n < EVENTS; n++) {
-      const { tookMs } = await run.deployment.postOne(target.type, { n }, run.own(`latency-${n}`));
+      const { tookMs } = await run.deployment.postOne(target.type, { n }, run.unique(`latency-${n}`));
       accepts.push(tookMs);
       await run.wait(EVERY_MS);
     }
@@ -132,7 +132,7 @@ export const latency: Check = {
   },
 };
 
-/** From the time of acceptance, which the body has, to the arrival: both by clocks of Cloudflare's. */
+/** From the time of acceptance, which is in the body, to the arrival: both by Cloudflare's clocks. */
 export function arrivalMs({ at, body }: EndpointHit): number {
   const { timestamp } = JSON.parse(body) as { timestamp: string };
   return at - Date.parse(timestamp);
@@ -159,11 +159,11 @@ export const idempotency: Check = {
     const { deployment } = run;
     const target = await run.target("idempotency");
     const post = () => run.post(target, 2, "idempotency");
-    // At the same time, and after it was accepted.
+    // Posts at the same time, and again after the event was accepted.
     const ids = [...(await Promise.all([post(), post(), post()])), await post()];
     const event = { type: target.type, tenant: deployment.tenant, data: { n: 3 } };
     const other = JSON.stringify({ events: [event] });
-    const key = { "idempotency-key": run.own("idempotency") };
+    const key = { "idempotency-key": run.unique("idempotency") };
     const { status } = await deployment.request("POST", "/v1/events/batch", other, key);
     const hits = await run.hitsOnce(target, arrived(2), ARRIVES_MS);
     // A second delivery would come at once too.

@@ -1,4 +1,4 @@
-/** The deployment itself: its health, its tables, its clock, and what it does to strangers. */
+/** The deployment itself: its health, its tables, its cron, and how it treats strangers. */
 
 import type { Health } from "../../../client/src/api.ts";
 import type { Check } from "../check.ts";
@@ -48,7 +48,7 @@ export const heartbeat: Check = {
   },
 };
 
-/** Ten times what the binding allows one address in its period of ten seconds: it counts approximately. */
+/** Ten times what the binding allows one address in its period of ten seconds, because it counts approximately. */
 const REQUESTS = 1_000;
 const AT_ONCE = 20;
 
@@ -57,14 +57,14 @@ export const strangers: Check = {
   expected: "made-up keys are answered 401, and 429 when there are many",
   run: async (run) => {
     const statuses = new Map<number, number>();
-    const askOnce = async () => {
+    const requestOnce = async () => {
       const authorization = "Bearer made-up";
       const { status } = await run.deployment.request("GET", "/v1/stats", undefined, { authorization });
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
     };
     for (let sent = 0; sent < REQUESTS && !statuses.has(429); sent += AT_ONCE) {
       run.throwIfInterrupted();
-      await Promise.all(Array.from({ length: AT_ONCE }, askOnce));
+      await Promise.all(Array.from({ length: AT_ONCE }, requestOnce));
     }
     const seen = [...statuses].map(([status, count]) => `${count} × ${status}`).join(", ");
     return { ok: statuses.has(429) && [...statuses.keys()].every((one) => one === 401 || one === 429), seen };

@@ -1,6 +1,6 @@
 /**
- * What D1 counts for a table that is dropped, beside the same rows deleted: whether retention by dropping tables would be
- * billed less than by deleting rows (docs/capacity.md). Measured in a database made for it.
+ * Compares D1's counts for a table that is dropped with those for the same rows deleted: would retention by dropping
+ * tables be billed less than by deleting rows (docs/capacity.md)? Measured in a database created for it.
  */
 import { type Account, accountOf, callAccount } from "../account.ts";
 import type { Check } from "../check.ts";
@@ -15,7 +15,7 @@ export const dropped: Check = {
   run: async (run) => {
     const account = accountOf(run, "SQLite there counts no rows for a DROP", "may edit D1");
     if ("skipped" in account) return account;
-    const name = run.own("verify-dropped");
+    const name = run.unique("verify-dropped");
     const made = await callAccount<Readonly<{ uuid: string }>>(account, "/d1/database", {
       method: "POST",
       body: { name },
@@ -31,7 +31,7 @@ export const dropped: Check = {
       });
     }
     const { deleting, dropping } = counts;
-    // A count of fewer rows deleted than there were shows that the counts mean something else.
+    // If fewer rows are counted than were deleted, the counts mean something else.
     return {
       ok: deleting.rows_written >= ROWS,
       seen: `${ROWS} rows: dropped ${textOf(dropping)}; deleted ${textOf(deleting)}`,
@@ -61,7 +61,7 @@ async function countsIn(account: Account, at: string) {
       `INSERT INTO ${table} (body) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${ROWS}) SELECT hex(i) FROM n`,
     );
   }
-  // A condition, because SQLite empties a table without one at once.
+  // With a condition, because SQLite empties a table without one at once.
   const deleting = await query("DELETE FROM deleted WHERE id > 0");
   return { deleting, dropping: await query("DROP TABLE dropped") };
 }

@@ -1,6 +1,7 @@
 /**
- * What failures look like: the reason that a test event to an address that fails in a certain way is given. In production
- * the platform may answer in the receiver's place, with statuses and codes that src/core/retry/classify.ts reads.
+ * The forms of failures: the reason that is reported for a test event to an address that fails in a certain way. In
+ * production the platform may answer in the receiver's place, with statuses and codes that src/core/retry/classify.ts
+ * reads.
  */
 import { lookup } from "node:dns/promises";
 import { createServer, type Server } from "node:net";
@@ -12,22 +13,22 @@ type Failure = Readonly<{
   name: FailingAddress;
   what: string;
   reasons: readonly string[];
-  /** What they have in common, where they are many. */
+  /** The common part of the reasons, if there are many. */
   summary?: string;
-  /** Reasons that are right besides on a local stack, whose runtime does not say why it could not connect. */
+  /** Further correct reasons on a local stack, whose runtime does not say why it could not connect. */
   localReasons?: readonly string[];
   /** Whether the edge must have answered in the receiver's place, with a status. */
   hasStatus?: boolean;
   timeoutMs?: number;
-  /** An address that is used unless the flag names another. */
+  /** The address unless the flag names another. */
   usual?: (run: Run) => string;
-  /** The same for a local stack, which is not to need the internet: a port of this machine. */
+  /** The same for a local stack, which must not need the internet: a port of this machine. */
   localUsual?: () => Promise<LocalAddress>;
 }>;
 
 type LocalAddress = Readonly<{ url: string; close: () => void }>;
 
-/** Anything that is answered by the internet itself says that there is one. */
+/** A name that only the internet can resolve. */
 const KNOWN_NAME = "cloudflare.com";
 
 function failing(failure: Failure): Check {
@@ -77,7 +78,7 @@ async function sendTest(
   const { id } = await deployment.createDestination(name, url, { timeout_ms: timeoutMs });
   const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
   if (status === 200) return json as TestResult;
-  // A deployment with a resolver of its own looks names up before it sends.
+  // A deployment with its own resolver looks names up before it sends.
   if (status === 409 && text.includes("could not be looked up")) return { error: "unresolved" };
   throw new Error(`the test event was answered ${status}: ${text.slice(0, 200)}`);
 }
@@ -88,14 +89,14 @@ export const missingName = failing({
   reasons: ["dns", "unresolved"],
   localReasons: ["network"],
   // Reserved: nobody can register it.
-  usual: (run) => `https://${run.own("breakwater")}.invalid/`,
+  usual: (run) => `https://${run.unique("breakwater")}.invalid/`,
 });
 
 export const closedPort = failing({
   name: "closed-port",
   what: "a port that nothing listens at",
   reasons: ["refused", "connection_lost"],
-  // Its owners offer it for such tries, and refuse connections to all ports but a few.
+  // Its owners offer it for tests, and refuse connections to all ports but a few.
   usual: () => "https://scanme.nmap.org:8443/",
   localUsual: async () => {
     const { url, close } = await portOfThisMachine("http");

@@ -1,4 +1,4 @@
-/** Transformations in code that never end, or take all memory: the platform's limits stop them, and nobody beside them. */
+/** Transformations in code that never end or take all memory: the platform's limits stop them, and nothing else. */
 
 import type { Delivery } from "../../../client/src/api.ts";
 import { arrived, type Check } from "../check.ts";
@@ -24,7 +24,7 @@ export const functions: Check = {
     const hostile = await Promise.all(
       Object.entries({ loop: LOOP, memory: HOARD }).map(async ([name, code]) => {
         const { type } = await deployment.createDestination(name, endpoint.url, { transform: { code } });
-        const [event] = await deployment.post(type, [{}], run.own(name));
+        const [event] = await deployment.post(type, [{}], run.unique(name));
         return { name, id: event?.deliveries[0]?.id ?? "" };
       }),
     );
@@ -32,7 +32,7 @@ export const functions: Check = {
       transform: { code: PLAIN },
     });
     const data = Array.from({ length: EVENTS }, (_, n) => ({ n }));
-    await deployment.post(type, data, run.own("functions"));
+    await deployment.post(type, data, run.unique("functions"));
     const hits = await run.hitsOnce(endpoint, arrived(EVENTS), WITHIN_MS);
     const faults = new Map<string, string>();
     const areStopped = async () => {

@@ -1,4 +1,4 @@
-/** A steady rate for as long as the owner wants: what is lost, what comes twice, how long it takes. */
+/** A steady rate for as long as the owner wants: how much is lost, how much arrives twice, how long it takes. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Check, CheckTarget, Run } from "../check.ts";
 import { arrivalsOf, judgeLatency, msText, percentile } from "../judge.ts";
@@ -15,7 +15,7 @@ export const soak: Check = {
   usesReceiver: true,
   run: async (run) => {
     const { soakMs, soakRate } = run.options;
-    if (soakMs === undefined) return { skipped: "asked for with --soak 10m" };
+    if (soakMs === undefined) return { skipped: "runs with --soak 10m" };
     const target = await run.target("soak");
     const { events, accepts, failed } = await postSteadily(run, target, { soakMs, soakRate });
     await run.until(async () => arrivalsOf(events, await target.hits()).lost === 0, LAST_MS, 2_000);
@@ -32,7 +32,7 @@ export const soak: Check = {
 
 type Posted = { readonly events: string[]; readonly accepts: number[]; failed: number };
 
-/** Each event at its time, whatever became of those before it. */
+/** Posts each event when it is due, whatever became of those before it. */
 async function postSteadily(
   run: Run,
   target: CheckTarget,
@@ -43,7 +43,7 @@ async function postSteadily(
   const underWay = new Set<Promise<void>>();
   let shownAt = startedAt;
   for (let n = 0; n * (1_000 / soakRate) < soakMs; n++) {
-    const post = run.deployment.postOne(target.type, { n }, run.own(`soak-${n}`)).then(
+    const post = run.deployment.postOne(target.type, { n }, run.unique(`soak-${n}`)).then(
       ({ event, tookMs }) => {
         posted.events.push(event.id);
         posted.accepts.push(tookMs);

@@ -1,4 +1,4 @@
-/** Receivers in trouble, and what Breakwater spares them: retries, holds, the circuit, the cap of concurrency. */
+/** Receivers in trouble, and how Breakwater spares them: retries, holds, the circuit, the limit of concurrency. */
 
 import type { DestinationHealth } from "../../../client/src/api.ts";
 import { arrived, type Check } from "../check.ts";
@@ -15,7 +15,7 @@ import {
   secondsText,
 } from "../judge.ts";
 
-/** A circuit that no check of something else opens. */
+/** A circuit that only the check of circuits opens. */
 const unbreakable = { min_attempts: 1_000 };
 
 const SCHEDULE_S = 4;
@@ -46,7 +46,7 @@ const HOLD_S = 10;
 
 export const hold: Check = {
   name: "hold",
-  expected: `Retry-After: ${HOLD_S} keeps everybody away for ${HOLD_S} s; then all arrive`,
+  expected: `Retry-After: ${HOLD_S} stops all requests for ${HOLD_S} s; then all arrive`,
   usesReceiver: true,
   run: async (run) => {
     const quiet = { status: 503, headers: { "retry-after": String(HOLD_S) } };
@@ -90,7 +90,7 @@ export const circuit: Check = {
     };
     if (!(await run.until(opens, 60_000)) || openAt === undefined)
       return { ok: false, seen: `${await stateOf(deployment, id)} after 60 s of failures` };
-    // Long enough for two probes, which fail; and until one has.
+    // Waits long enough for two probes, which fail, and until one has arrived.
     const from = openAt;
     await run.wait(COOLDOWN_S * 2.6 * 1_000);
     await run.hitsOnce(target, (hits) => failedProbes(hits, from).length > 0, 60_000);

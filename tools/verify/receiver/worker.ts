@@ -1,12 +1,12 @@
 /**
- * The receiver of `npm run verify`: endpoints that answer as configured, count how many requests are under way, and
- * keep every request. A caller with the token controls it:
+ * The receiver of `npm run verify`: endpoints that answer as configured, count the requests under way, and record every
+ * request. A caller with the token controls it:
  *
  * - `GET /control`: that the token is right
  * - `PUT /control/<endpoint>`: the endpoint's script; it has no other effect than on later requests
  * - `GET /control/<endpoint>?from=<n>`: its requests from that number on
  *
- * Deliveries come to `/hooks/<endpoint>`. An endpoint without a script is not there, so that strangers store nothing.
+ * Deliveries come to `/hooks/<endpoint>`. An endpoint without a script does not exist, so that strangers store nothing.
  */
 import type { EndpointHit, EndpointReply, Script } from "../protocol.ts";
 
@@ -23,10 +23,10 @@ const FOUND = `
   SELECT n, at, answered_at AS answeredAt, status, in_flight AS inFlight, event, attempt, timestamp, signature, body
   FROM hits WHERE n >= ? ORDER BY n LIMIT 1000`;
 
-/** One endpoint. Its requests are in storage, because its memory is gone soon after the last of them. */
+/** One endpoint. Its requests are in storage, because the object leaves memory soon after the last of them. */
 export class Endpoint implements DurableObject {
   readonly #sql: SqlStorage;
-  /** In memory: as long as a request is under way, the object stays there. */
+  /** Counted in memory: as long as a request is under way, the object stays there. */
   #inFlight = 0;
 
   constructor(ctx: DurableObjectState) {

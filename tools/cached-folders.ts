@@ -1,6 +1,6 @@
 /**
- * Folders that wrangler takes some seconds to make, and that are made of files alone: kept between runs, in
- * node_modules/.cache, and made again when one of the files differs.
+ * A cache, in node_modules/.cache, of folders that wrangler takes seconds to make and that depend on files alone. A
+ * folder is made again when one of its files differs.
  */
 import { createHash } from "node:crypto";
 import {
@@ -18,7 +18,7 @@ import {
 import { join } from "node:path";
 import { projectRoot } from "./wrangler.ts";
 
-const KEPT = join(projectRoot, "node_modules/.cache/kept");
+const CACHE = join(projectRoot, "node_modules/.cache/folders");
 /** A process that has found a folder copies it well within this time. */
 const COPIED_MS = 3_600_000;
 /** Times of files come from a clock that ticks every few milliseconds, and so may be behind. */
@@ -28,10 +28,10 @@ type Index = Readonly<{ files: readonly string[]; print: string }>;
 
 /**
  * Copies the folder of that name into a directory.
- * @param make fills an empty directory, and returns the files and directories that it is made of; of a directory the names
- * in it count
+ * @param make fills an empty directory, and returns the files and directories on which the folder depends; of a
+ *   directory, only the names in it count
  */
-export async function copyKept(
+export async function copyCached(
   directory: string,
   name: string,
   make: (directory: string) => Promise<readonly string[]>,
@@ -42,10 +42,10 @@ export async function copyKept(
     cpSync(folderOf(name, known.print), directory, { recursive: true });
     return;
   }
-  mkdirSync(KEPT, { recursive: true });
-  const made = mkdtempSync(join(KEPT, "new-"));
+  mkdirSync(CACHE, { recursive: true });
+  const made = mkdtempSync(join(CACHE, "new-"));
   try {
-    // By the clock of the file system, whose times are some milliseconds behind those of Date.now().
+    // The clock of the file system, whose times are some milliseconds behind those of Date.now().
     const startedAt = statSync(made).mtimeMs;
     const files = await make(made);
     cpSync(made, directory, { recursive: true });
@@ -58,9 +58,9 @@ export async function copyKept(
 
 function keep(name: string, made: string, files: readonly string[]): void {
   const index: Index = { files, print: printOf(files) };
-  for (const old of readdirSync(KEPT).filter((one) => one.startsWith(`${name}-`)))
-    if (statSync(join(KEPT, old)).mtimeMs < Date.now() - COPIED_MS)
-      rmSync(join(KEPT, old), { recursive: true, force: true });
+  for (const old of readdirSync(CACHE).filter((one) => one.startsWith(`${name}-`)))
+    if (statSync(join(CACHE, old)).mtimeMs < Date.now() - COPIED_MS)
+      rmSync(join(CACHE, old), { recursive: true, force: true });
   const folder = folderOf(name, index.print);
   // Another process may have made the same.
   if (!existsSync(folder)) renameSync(made, folder);
@@ -70,11 +70,11 @@ function keep(name: string, made: string, files: readonly string[]): void {
 }
 
 function folderOf(name: string, print: string): string {
-  return join(KEPT, `${name}-${print}`);
+  return join(CACHE, `${name}-${print}`);
 }
 
 function indexOf(name: string): string {
-  return join(KEPT, `${name}.json`);
+  return join(CACHE, `${name}.json`);
 }
 
 /** A hash of the names and contents of the files. */
