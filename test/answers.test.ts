@@ -1,4 +1,4 @@
-/** What all answers of the Worker have in common, whichever of its parts gives them. */
+/** The common properties of all answers of the Worker, from any of its parts. */
 import { env } from "cloudflare:workers";
 import { afterEach, expect, test, vi } from "vitest";
 import worker from "../src/worker.ts";

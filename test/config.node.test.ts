@@ -14,7 +14,7 @@ import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 const ADMIN_KEY = "a key of sixteen characters and more";
 const masterKeys = keysOf(MASTER_KEYS);
 
-test("reads what the deployment says", () => {
+test("reads the variables of the deployment", () => {
   const env = {
     ADMIN_KEY,
     MASTER_KEYS,
@@ -43,7 +43,7 @@ test("reads what the deployment says", () => {
   });
 });
 
-test("needs the keys alone: the rest has defaults that are safe", () => {
+test("needs only the keys: everything else has safe defaults", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS })).toEqual({
     adminKey: ADMIN_KEY,
     masterKeys,
@@ -57,7 +57,7 @@ test("needs the keys alone: the rest has defaults that are safe", () => {
   });
 });
 
-test("takes a resolver over https, and none when it says nothing", () => {
+test("takes a resolver over https, and has none by default", () => {
   const read = (DNS_RESOLVER: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, DNS_RESOLVER });
   expect(read("https://dns.google/resolve").dnsResolver).toBe("https://dns.google/resolve");
   expect(read("")).not.toHaveProperty("dnsResolver");
@@ -65,7 +65,7 @@ test("takes a resolver over https, and none when it says nothing", () => {
   expect(() => read("8.8.8.8")).toThrow("DNS_RESOLVER expected an https URL");
 });
 
-test("takes the hosts under which it is reached, and knows none when it says nothing", () => {
+test("takes the hosts under which it is reached, and knows none by default", () => {
   const read = (OWN_HOSTS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, OWN_HOSTS });
   expect(read("Hooks.example.com, localhost:8787,").ownHosts).toEqual([
     "hooks.example.com",
@@ -85,7 +85,7 @@ test("takes the hosts under which it is reached, and knows none when it says not
     expect(() => read(wrong)).toThrow("OWN_HOSTS expected host names with commas between");
 });
 
-test("takes hosts that share a group, or a number that makes them so, and knows none when it says nothing", () => {
+test("takes hosts that share a group, or a number from which hosts do, and has none by default", () => {
   const read = (SHARED_HOSTS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, SHARED_HOSTS });
   expect(read("hooks.example.com,*.example.org").sharedHosts).toEqual(["hooks.example.com", "*.example.org"]);
   expect(read(" 20 ").sharedHosts).toBe(20);
@@ -114,7 +114,7 @@ test.each([
   );
 });
 
-test("has intake live wherever somebody posts first when no place is named", () => {
+test("places intake where the first event is posted, unless a place is named", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, INTAKE_LOCATION: "" })).not.toHaveProperty("intakeLocation");
 });
 
@@ -140,7 +140,7 @@ describe("sign-in by Cloudflare Access", () => {
     });
   });
 
-  test("is off when nothing is set", () => {
+  test("is off by default", () => {
     const empty = { ACCESS_TEAM: "", ACCESS_AUDIENCE: "", ACCESS_ROLES: "" };
     expect(parseConfig({ ...all, ...empty })).not.toHaveProperty("access");
   });
@@ -168,7 +168,7 @@ test("ignores bindings", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });
 
-test("archives all attempts or the failed ones, and refuses anything else", () => {
+test("takes an archive of all or of failed attempts, and refuses anything else", () => {
   for (const BODIES_OF of ["all", "failed"])
     expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, BODIES_OF })).not.toThrow();
   expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, BODIES_OF: "some" })).toThrow(/"failed" or "all"/);
@@ -178,7 +178,7 @@ test.each(["eu", "us", "fedramp"])("takes the jurisdiction %s for its objects", 
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, JURISDICTION }).jurisdiction).toBe(JURISDICTION);
 });
 
-test("has objects anywhere when it says nothing", () => {
+test("has objects anywhere by default", () => {
   const config = parseConfig({
     ADMIN_KEY,
     MASTER_KEYS,
@@ -301,7 +301,7 @@ test("knows the databases beyond the first in the order of their numbers, howeve
   expect(further).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
 });
 
-test("takes the origins of pages that may show the portal in a frame, https and exact, and none when it says nothing", () => {
+test("takes the origins of pages that may show the portal in a frame, https and exact, and has none by default", () => {
   const read = (PORTAL_ORIGINS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, PORTAL_ORIGINS });
   expect(
     read("https://App.example.com, https://b.example:8443,https://b.example:8443").portalOrigins,

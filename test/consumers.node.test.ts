@@ -1,4 +1,4 @@
-/** What wrangler.toml says of the queues' consumers. */
+/** The queues' consumers in wrangler.toml. */
 import { describe, expect, test } from "vitest";
 import { readWranglerConfig } from "../tools/wrangler.ts";
 
@@ -29,7 +29,7 @@ describe.each(consumers)("the consumer of $queue", ({
   retry_delay = 0,
   dead_letter_queue,
 }) => {
-  test("retries the messages of an invocation that has died after a while, not at once", () => {
+  test("retries the messages of a dead invocation after a while, not at once", () => {
     expect(retry_delay).toBeGreaterThanOrEqual(10);
   });
 
@@ -40,7 +40,7 @@ describe.each(consumers)("the consumer of $queue", ({
   const isRepeated = queue === "breakwater-drains" || queue === "breakwater-upkeep";
 
   if (!isRepeated)
-    test("needs most of an hour to give up a message of a crash", () => {
+    test("takes most of an hour to give up a message after crashes", () => {
       expect(max_retries * retry_delay).toBeGreaterThanOrEqual(45 * 60);
     });
 

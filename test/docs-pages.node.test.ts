@@ -23,7 +23,7 @@ test("the README has at most 200 lines", () => {
   expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(200);
 });
 
-test("every invariant and rule has tests, whose titles are there", () => {
+test("every invariant and rule has tests, whose titles exist", () => {
   const named: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = JSON.parse(
     textOf("test/invariants.json"),
   );
@@ -37,7 +37,7 @@ test("every invariant and rule has tests, whose titles are there", () => {
   expect(missing).toEqual([]);
 });
 
-test.each(pages)("every file that %s names is there", (page) => {
+test.each(pages)("every file that %s names exists", (page) => {
   const named = textOf(page).matchAll(/`((?:src|test|docs|monitoring|migrations)\/[\w./-]+)`/g);
   const missing = [...named].map(([, file = ""]) => file).filter((file) => !existsSync(join(ROOT, file)));
   expect(missing).toEqual([]);

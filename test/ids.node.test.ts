@@ -19,7 +19,7 @@ describe("an event's id", () => {
     fc.assert(fc.property(rows, (row) => /^evt_[0-9a-hjkmnp-tv-z]{13}$/.test(eventId(row))));
   });
 
-  test("is stable: what has been given out names the same row for ever", () => {
+  test("is stable: a published id names the same row for ever", () => {
     expect([1, 2, 3, 1_000_000].map((row) => eventId(row))).toMatchInlineSnapshot(`
       [
         "evt_4t2hbqswbjanh",
@@ -30,7 +30,7 @@ describe("an event's id", () => {
     `);
   });
 
-  test("reveals nothing of its neighbours: most of its characters are others", () => {
+  test("reveals nothing about its neighbours: most of their characters differ", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 40 }), (row) => {
         const [a, b] = [eventId(row), eventId(row + 1)];
@@ -39,7 +39,7 @@ describe("an event's id", () => {
     );
   });
 
-  test("names its database too, of more than eight thousand", () => {
+  test("also names its database, of more than eight thousand", () => {
     const shards = fc.integer({ min: 0, max: MOST_DATABASES - 1 });
     fc.assert(
       fc.property(shards, fc.integer({ min: FIRST, max: 2 ** 40 - 1 }), (shard, row) => {
@@ -54,7 +54,7 @@ describe("an event's id", () => {
     expect(eventNumber(eventId(beforeFirstOf(3) + FIRST))).toBe(beforeFirstOf(3) + FIRST);
   });
 
-  test("with one wrong character names nothing, as good as always", () => {
+  test("with one wrong character almost never names anything", () => {
     let misread = 0;
     const runs = 2_000;
     fc.assert(
@@ -65,7 +65,7 @@ describe("an event's id", () => {
       }),
       { numRuns: runs, seed: 1 },
     );
-    // Of 2^64 numbers the first 2^53 can be events'.
+    // The first 2^53 of 2^64 numbers can be events'.
     expect(misread).toBeLessThan(runs / 200);
   });
 

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 const ROOT = new URL("..", import.meta.url).pathname;
 const SRC = join(ROOT, "src");
 
-/** What the files of a folder may need at run time: other folders ("" is src itself), and packages. */
+/** The run-time imports that the files of a folder may have: other folders ("" is src itself), and packages. */
 const ENGINE = ["ingest", "delivery", "gate", "store", "secrets", "core", ""];
 const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
   {
@@ -48,7 +48,7 @@ const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
 /** The types of the API, which are generated from its document. */
 const API_TYPES = "../client/src/api.ts";
 
-/** What may be needed for its types alone, besides. */
+/** Further imports that may be only for types. */
 const types: Readonly<Record<string, readonly string[]>> = { tools: [API_TYPES] };
 
 type Import = Readonly<{
@@ -75,7 +75,7 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
   const ours = imports.filter(({ from }) => folderOf(from) === folder);
   const rule = rules[folder] ?? { folders: [], packages: [] };
 
-  test("needs at run time what it may need, and nothing else", () => {
+  test("imports at run time only what it may", () => {
     const also = alsoNeeded[folder] ?? [];
     const wrong = ours.filter(
       ({ to, typeOnly, isPackage }) =>
@@ -84,7 +84,7 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
     expect(wrong.map(spell)).toEqual([]);
   });
 
-  test("takes types from where it may need something, or as an exception", () => {
+  test("imports types only from where it may, or as an exception", () => {
     const allowed = [...(types[folder] ?? []), ...(alsoNeeded[folder] ?? [])];
     const wrong = ours.filter(({ to, typeOnly, isPackage }) => {
       const isException = allowed.some((start) => to.startsWith(start));
@@ -93,7 +93,7 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
     expect(wrong.map(spell)).toEqual([]);
   });
 
-  test("needs no package but its own", () => {
+  test("imports only its own packages", () => {
     const wrong = ours.filter(
       ({ to, isPackage, typeOnly }) => isPackage && !typeOnly && !rule.packages.some((p) => p.test(to)),
     );
@@ -101,7 +101,7 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
   });
 });
 
-test("nothing imports the worker, for types neither, but those that run it in development", () => {
+test("nothing imports the worker, even for types, except what runs it in development", () => {
   expect(
     imports
       .filter(({ to }) => to === "worker.ts")
@@ -110,12 +110,12 @@ test("nothing imports the worker, for types neither, but those that run it in de
   ).toEqual(["tools/dev/worker.ts → worker.ts", "tools/strict/worker.ts → worker.ts"]);
 });
 
-test("nothing of the Worker imports what is for development", () => {
+test("the Worker imports nothing that is for development", () => {
   const wrong = imports.filter(({ from, to }) => folderOf(to) === "tools" && folderOf(from) !== "tools");
   expect(wrong.map(spell)).toEqual([]);
 });
 
-/** What of the store only the store needs: how events and deliveries are laid out in rows and databases. */
+/** The store's internals: how events and deliveries are laid out in rows and databases. */
 const INSIDE_STORE = ["tables", "packs", "bundles", "sql", "merge"].map((name) => `store/${name}.ts`);
 
 test("only the store knows plans, bits and rows, and which database has them", () => {
@@ -124,7 +124,7 @@ test("only the store knows plans, bits and rows, and which database has them", (
   expect(INSIDE_STORE.filter((file) => !files.includes(file))).toEqual([]);
 });
 
-test("of a feature, only its routes know HTTP", () => {
+test("only the routes of a feature know HTTP", () => {
   const wrong = imports.filter(
     ({ from, to }) => from.startsWith("features/") && to.startsWith("http/") && !from.endsWith("routes.ts"),
   );
@@ -179,13 +179,13 @@ describe("an isolate loads", () => {
     expect(later.filter((file) => !files.includes(file))).toEqual([]);
   });
 
-  test("no tool of agents before the first request for one", () => {
+  test("no tool of agents before it is first requested", () => {
     const loaded = loadedWith("worker.ts", "upkeep.ts", "http/front.ts", "http/app.ts", "http/svix/app.ts");
     expect(loaded.filter((file) => file.startsWith("http/mcp/"))).toEqual([]);
     expect(files).toContain("http/mcp/app.ts");
   });
 
-  test("the routes and schemas of events alone for a post of events", () => {
+  test("only the routes and schemas of events for a post of events", () => {
     const loaded = loadedWith("worker.ts", "http/front.ts", "http/api.ts", "features/events/routes.ts");
     expect(ofRequests(loaded).filter((file) => !/^http\/[a-z-]+\.ts$/.test(file))).toEqual([
       "features/events/routes.ts",
@@ -196,7 +196,7 @@ describe("an isolate loads", () => {
   });
 });
 
-test("no circle of files, for types neither", () => {
+test("files import each other without circles, even for types", () => {
   const needs = Map.groupBy(
     imports.filter(({ isPackage }) => !isPackage),
     ({ from }) => from,
@@ -204,12 +204,12 @@ test("no circle of files, for types neither", () => {
   expect(files.filter((file) => reaches(file, file, needs))).toEqual([]);
 });
 
-test("every import of ours names a file that is there", () => {
+test("every relative import names an existing file", () => {
   const missing = imports.filter(({ to, isPackage }) => !isPackage && ![...files, API_TYPES].includes(to));
   expect(missing.map(spell)).toEqual([]);
 });
 
-test("no file is named after nothing in particular", () => {
+test("no file has a meaningless name", () => {
   const vague = /^(utils?|helpers?|common|shared|misc|types?|models?|index|lib|core|base|manager)\.tsx?$/;
   expect(files.filter((file) => vague.test(basename(file)))).toEqual([]);
 });

@@ -1,7 +1,7 @@
 /**
- * No isolate is special: whatever it remembers, however old, full or empty its memory is, it gives no wrong answer, reads
- * no unbounded number of rows, and misses no change beyond the staleness that its caches state. What is counted is D1's
- * own figures.
+ * No isolate is special: whatever it remembers, however old, full or empty its memory is, it gives no wrong answer,
+ * reads no unbounded number of rows, and misses no change beyond the staleness that its caches state. The counted
+ * figures are D1's own.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -36,7 +36,7 @@ async function rowsReadBy(work: () => Promise<unknown>): Promise<number> {
   return world.d1.used().rowsRead;
 }
 
-/** So many bundles that other isolates commit, now. */
+/** The given number of bundles that other isolates commit, now. */
 async function othersCommit(bundles: number): Promise<void> {
   const newest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM bundles").first<number>("id");
   const event = { tenant: "others", type: "a", data: {}, destinations: [] };
@@ -50,7 +50,7 @@ async function othersCommit(bundles: number): Promise<void> {
     .run();
 }
 
-/** So many destinations of a tenant, which take everything. */
+/** The given number of destinations of a tenant, which take everything. */
 async function destinationsOf(tenant: string, count: number): Promise<void> {
   await execute(
     `INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
@@ -61,7 +61,7 @@ async function destinationsOf(tenant: string, count: number): Promise<void> {
 }
 
 describe("the rows that a commit reads", () => {
-  test("are as many in an isolate that others have overtaken by thousands of bundles as in a new one", async () => {
+  test("are the same in an isolate that others have overtaken by thousands of bundles as in a new one", async () => {
     await newDestination();
     const asleep = newIsolate();
     await post(asleep);
@@ -71,7 +71,7 @@ describe("the rows that a commit reads", () => {
     expect(await rowsReadBy(() => post(asleep, Array(10).fill(TENANT)))).toBeLessThanOrEqual(ofNew + 10);
   });
 
-  test("stay as many after a commit that failed, however much others have committed meanwhile", async () => {
+  test("stay the same after a failed commit, however much others have committed meanwhile", async () => {
     await newDestination();
     const isolate = newIsolate();
     await post(isolate);
@@ -87,7 +87,7 @@ describe("the rows that a commit reads", () => {
     expect(await rowsReadBy(() => post(isolate))).toBeLessThanOrEqual(ofNew + 10);
   });
 
-  test("are those of the tenants that are missing from the isolate's memory, and not of the others", async () => {
+  test("are only those of the tenants that the isolate has not cached", async () => {
     const known = Array.from({ length: 10 }, (_, i) => `known${i}`);
     const missing = Array.from({ length: 5 }, (_, i) => `missing${i}`);
     for (const tenant of [...known, ...missing]) await destinationsOf(tenant, 20);
@@ -108,7 +108,7 @@ const sha256 = async (text: string) =>
     byte.toString(16).padStart(2, "0"),
   ).join("");
 
-/** So many keys of the tenant, stored. */
+/** The given number of stored keys of the tenant. */
 async function newKeys(count: number): Promise<readonly Key[]> {
   const keys = await Promise.all(
     Array.from({ length: count }, async (_, i) => {
@@ -136,14 +136,14 @@ describe("API keys", () => {
     return world.d1.used().queries;
   }
 
-  test("in their thousands, used in turn, cost an isolate that knows them no query each", async () => {
+  test("used by the thousands in turn, cost no query each in an isolate that has cached them", async () => {
     const keys = await newKeys(1_200);
     const authenticate = byKey();
     await queriesOf(authenticate, keys);
     expect(await queriesOf(authenticate, keys)).toBeLessThanOrEqual(keys.length / 10);
   });
 
-  test("cost no query each either when what the isolate knows of them has grown old", async () => {
+  test("cost no query each when the isolate's cache has grown old", async () => {
     const keys = await newKeys(300);
     const authenticate = byKey();
     await queriesOf(authenticate, keys);
@@ -156,7 +156,7 @@ describe("in a random history of isolates that sleep, end, differ in clock and v
   const SKEW_MS = 2_000;
   const TENANTS = ["a", "b", "c"];
 
-  test.each([1, 2, 3])("every answer is right and every read is bounded (seed %i)", async (seed) => {
+  test.each([1, 2, 3])("every answer is correct and every read is bounded (seed %i)", async (seed) => {
     const random = seededRandom(seed);
     const running = isolates({ count: 4, seed, skewMs: SKEW_MS });
     const doors = new WeakMap<Isolate, Authenticate>();

@@ -52,7 +52,7 @@ test("the scripts run the projects of their lanes", () => {
   expect(scripts["test:browser"]).toBe("vitest run --config test/browser/vitest.config.ts");
 });
 
-test("no test has a time limit of its own, which a busy machine would exceed", () => {
+test("no test has its own time limit, which a busy machine would exceed", () => {
   const limited = files.filter((file) =>
     /^\s*\},\s+(\d[\d_]{4,}|[A-Z_]*TIMEOUT[A-Z_]*),?\s*\);$/m.test(readFileSync(`${root}${file}`, "utf8")),
   );

@@ -32,7 +32,7 @@ const severalDatabases = [
   "test/features/polling/polling-model.deep.test.ts",
   "test/ingest/pinned-tenants.deep.test.ts",
 ];
-/** What they see depends on how soon the stack gets to it: beside another stack they would see its time too. */
+/** Their results depend on the speed of the stack, which another stack would slow down. */
 const alone = ["test/scenario/verify.test.ts", "test/scenario/cost.test.ts"];
 export const browser = ["test/browser/**/*.test.ts"];
 
@@ -64,7 +64,7 @@ export const lanes = {
   },
 } as const satisfies Readonly<Record<string, Readonly<{ script: string; projects: readonly Project[] }>>>;
 
-/** What takes longest, in that order: begun last, it would leave the other cores with nothing to do. */
+/** The slowest files, in that order: begun last, they would leave the other cores idle. */
 export const longest: readonly string[] = [
   "bench/storm.deep.node.test.ts",
   "test/model/model.deep.node.test.ts",

@@ -1,4 +1,4 @@
-/** What an invocation logs is bounded, and how much was left out is logged too. */
+/** An invocation's log is bounded, and the number of omitted lines is logged too. */
 import { expect, test } from "vitest";
 import { boundedLog, type LogLine } from "../src/log.ts";
 
@@ -36,7 +36,7 @@ const attempt = (i: number): LogLine => ({
   next_attempt_at: 2_000_000_000_000,
 });
 
-test("the lines of a thousand failed attempts fit, with what else an invocation reports, into what the platform takes", () => {
+test("the lines of a thousand failed attempts, with an invocation's other lines, fit into the platform's limit", () => {
   const { log, logOmitted, bytes, lines } = world();
   for (let i = 0; i < 1_000; i++) log(attempt(i));
   for (let i = 0; i < 100; i++) log({ what: "lease", destination: `dst_${i}`, failed: 10, left: 90 });
@@ -52,7 +52,7 @@ test("the lines of a thousand failed attempts fit, with what else an invocation 
   expect(bytes()).toBeLessThan(0.8 * PLATFORM_BYTES);
 });
 
-test("no number of lines of any kind is more than the platform takes", () => {
+test("no number of lines of any kind exceeds the platform's limit", () => {
   const { log, logOmitted, bytes, lines } = world();
   for (let i = 0; i < 10_000; i++)
     log({ what: "gate_unreachable", destination: "d".repeat(24), error: "x".repeat(200) });
@@ -61,7 +61,7 @@ test("no number of lines of any kind is more than the platform takes", () => {
   expect(lines().at(-1)).toEqual({ what: "lines_omitted", lines: 10_000 - lines().length + 1 });
 });
 
-test("how many lines were left out is logged once for as long as no more are", () => {
+test("the number of omitted lines is logged once until more are omitted", () => {
   const { log, logOmitted, lines } = world();
   logOmitted();
   expect(lines()).toEqual([]);
@@ -76,7 +76,7 @@ test("how many lines were left out is logged once for as long as no more are", (
   expect(Number(second?.lines)).toBe(Number(first?.lines) + 1);
 });
 
-test("an object that lives long logs again, as time passes", () => {
+test("a long-lived object logs again as time passes", () => {
   const { clock, log, lines } = world();
   for (let i = 0; i < 2_000; i++) log(attempt(i));
   const before = lines().length;
@@ -85,7 +85,7 @@ test("an object that lives long logs again, as time passes", () => {
   expect(lines().length).toBeGreaterThan(before + 20);
 });
 
-test("a text of any length is cut in a line", () => {
+test("texts of any length are cut in a line", () => {
   const { log, lines } = world();
   log({ what: "delivery_unknown", destination: "dst_ ".repeat(1_000) });
   expect(String(lines()[0]?.destination)).toHaveLength(501);

@@ -110,7 +110,7 @@ describe("a mistyped secret", () => {
     expect([queues.queued(), queues.lost]).toEqual([[], []]);
   });
 
-  test("for six hours makes no message a dead letter, and keeps dead letters", async () => {
+  test("for six hours makes no message a dead letter, and loses no dead letters", async () => {
     const [message] = await world.postBundles();
     const [dead] = await world.postBundles();
     const queues = platform({ "breakwater-deliveries": [message], "breakwater-dead": [dead] });
@@ -125,7 +125,7 @@ describe("a mistyped secret", () => {
     expect(most.deliveries).toBeLessThanOrEqual(90);
   });
 
-  test("keeps replays and digests beyond the three retries of their queue, but lets drains go", async () => {
+  test("preserves replays and digests beyond the three retries of their queue, but drops drains", async () => {
     const kept = [{ replay: "rpl_1" }, { deadLetterDigest: "dst_1" }];
     const drain = { destination: "dst_1", drains: 1 };
     const queues = platform({ "breakwater-upkeep": kept, "breakwater-drains": [drain] });
@@ -134,7 +134,7 @@ describe("a mistyped secret", () => {
     expect(queues.lost).toEqual([drain]);
   });
 
-  test("retries an operator's events after pauses that grow, and takes none for a message of its own", async () => {
+  test("retries an operator's events after growing pauses, and takes none for a message of Breakwater", async () => {
     const { queue, taken } = fakeQueue();
     vi.spyOn(Math, "random").mockReturnValue(0);
     for (const [attempts, retryIn] of [
@@ -149,7 +149,7 @@ describe("a mistyped secret", () => {
     expect(taken()).toEqual([]);
   });
 
-  test("leaves a message to its last retries when no new one can take its place", async () => {
+  test("leaves a message to its last retries when no new one can replace it", async () => {
     const [message] = await world.postBundles();
     const { queue, break: breakQueue } = fakeQueue();
     breakQueue(true);
@@ -159,7 +159,7 @@ describe("a mistyped secret", () => {
     expect(lines.map(({ what }) => what)).toEqual(["replace_failed", "replace_failed", "misconfigured"]);
   });
 
-  test("is one log line for a batch, which names the variable and never its value", async () => {
+  test("causes one log line for a batch, which names the variable and never its value", async () => {
     const messages = await world.postBundles();
     const { batch, results } = batchOf("breakwater-deliveries", [...messages, ...messages, null]);
     await worker.queue(batch, { ...env, MASTER_KEYS: MISTYPED, ADMIN_KEY: "s3cret" }, context);
@@ -170,7 +170,7 @@ describe("a mistyped secret", () => {
     expect(text).not.toMatch(/s3cret|dGhl/);
   });
 
-  test("is one log line a minute of the cron, which does nothing else", async () => {
+  test("causes one log line a minute of the cron, which does nothing else", async () => {
     await world.post();
     world.clock.pass(HOUR);
     const controller = {} as ScheduledController;
@@ -203,7 +203,7 @@ describe("a request to a misconfigured Worker", () => {
     ["a mistyped master key", { MASTER_KEYS: MISTYPED }, "MASTER_KEYS expected id:base64 of 32 bytes"],
     ["a short admin key", { ADMIN_KEY: "s3cret" }, "ADMIN_KEY is too short"],
     ["a gap in the databases", { DB_7: {} }, "DB_7 is bound out of turn"],
-  ])("of %s is answered 503 with the variable's name and a time to come again", async (_what, wrong, fault) => {
+  ])("of %s is answered 503 with the variable's name and Retry-After", async (_what, wrong, fault) => {
     for (const path of ["/v1/health", "/v1/events", "/dashboard", "/"]) {
       const { status, headers, text } = await get(`https://breakwater.example${path}`, wrong);
       expect([status, headers.get("retry-after")]).toEqual([503, "60"]);
@@ -221,7 +221,7 @@ describe("a request to a misconfigured Worker", () => {
     expect(status).toBe(200);
   });
 
-  test("is logged once a minute, however many come", async () => {
+  test("is logged once a minute, however many requests come", async () => {
     world.clock.pass(10 * HOUR);
     const twice = async () => {
       for (let i = 0; i < 2; i++) await get("https://breakwater.example/", { MASTER_KEYS: MISTYPED });

@@ -1,6 +1,6 @@
 /**
- * What the pages about moving here tell the reader to send: each request of theirs is sent to Breakwater in the local
- * runtime, and what comes to the receiver verifies as the former sender's receivers verify it.
+ * The requests on the pages about moving to Breakwater: each is sent to Breakwater in the local runtime, and what comes
+ * to the receiver verifies as the former sender's receivers verify it.
  */
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -126,7 +126,7 @@ describe("from a job queue", () => {
 });
 
 describe.each<Page>(["from-outpost", "from-convoy", "from-a-job-queue"])("%s", (page) => {
-  test("has requests with keys, which are harmless to repeat", async () => {
+  test("requests have keys, so repeating them is harmless", async () => {
     for (const { key, body } of requestsOf(page, "/v1/events")) {
       const first = (await (await send("POST", "/v1/events", body, key)).json()) as { id: string };
       const again = await send("POST", "/v1/events", body, key);
@@ -136,7 +136,7 @@ describe.each<Page>(["from-outpost", "from-convoy", "from-a-job-queue"])("%s", (
     }
   });
 
-  test("has settings that a destination takes", async () => {
+  test("its settings are valid for a destination", async () => {
     const made = await send("POST", "/v1/destinations", {
       url: `${receiver.url}/settings`,
       tenant: `settings-${page}`,

@@ -15,7 +15,7 @@ const SHARED: Readonly<Record<string, string>> = {
   Events: "tools/strict wraps the class, and other Workers name it",
 };
 
-/** What others import: the names are those of the API's documentation, not those of the code within. */
+/** Files that others import: their names are those of the API's documentation. */
 const PUBLISHED = /^(src\/bindings\/client\.ts|client\/src\/)/;
 
 /** Each beside the word to use instead. */
@@ -46,10 +46,8 @@ const WORDY: readonly string[] = [
 
 const GENERATED = /^(src\/env\.d\.ts|client\/src\/api\.ts|client\/dist\/)/;
 
-const files = globSync("{src,tools,client}/**/*.{ts,tsx}", { cwd: ROOT }).filter(
-  (file) => !GENERATED.test(file),
-);
-const texts = new Map(files.map((file) => [file, readFileSync(ROOT + file, "utf8")]));
+const files = filesIn("{src,tools,client}");
+const texts = new Map(files.map((file) => [file, textOf(file)]));
 
 test("an exported name stands in one file", () => {
   const names = files
@@ -71,14 +69,22 @@ test("no retired word stands in the code", () => {
 test("a comment begins with its subject", () => {
   const inverted =
     /^\W*(Of (a|an|the|what|all|such|each)\b|What (nobody|is|has|a|an|the)\b|Whoever\b|Those (that|of)\b)/;
-  const found = [...texts].flatMap(([file, text]) =>
-    commentsOf(text)
+  const found = filesIn("{src,tools,client,bench,test}").flatMap((file) =>
+    commentsOf(textOf(file))
       .flatMap((comment) => comment.split(/(?<=[.:])\s/))
       .filter((sentence) => inverted.test(sentence))
       .map((sentence) => `${file}: ${sentence}`),
   );
   expect(found).toEqual([]);
 });
+
+function filesIn(folders: string): string[] {
+  return globSync(`${folders}/**/*.{ts,tsx}`, { cwd: ROOT }).filter((file) => !GENERATED.test(file));
+}
+
+function textOf(file: string): string {
+  return readFileSync(ROOT + file, "utf8");
+}
 
 function commentsOf(text: string): string[] {
   const comments = text.match(/\/\*[\s\S]*?\*\/|\/\/.*$/gm) ?? [];

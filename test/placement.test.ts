@@ -50,7 +50,7 @@ test("gates, groups and intake are in the deployment's jurisdiction", async () =
   ]);
 });
 
-test("gates are created where the deployment wants them", async () => {
+test("gates are created in the configured place", async () => {
   const [gate] = await callGate({ GATE_LOCATION: "weur" });
   expect(gate).toEqual(["anywhere", "dst_1", { locationHint: "weur" }]);
 });

@@ -72,17 +72,17 @@ const constants = (expressions: readonly string[]) =>
   expressions.map((expression, i) => `export const x${i} = ${expression};`);
 
 describe.each([["core"], ["core"], ["simulator"]])("in src/%s", (folder) => {
-  it("every way to a clock, to chance or to the world is refused", () => {
+  it("every access to a clock, randomness or I/O is refused", () => {
     const faulty = faultyLines(folder, constants(impure));
     expect(impure.filter((_, i) => !faulty.includes(i))).toEqual([]);
   });
 
-  it("what only depends on its arguments is not", () => {
+  it("code that only depends on its arguments is not refused", () => {
     const faulty = faultyLines(folder, constants(pure));
     expect(pure.filter((_, i) => faulty.includes(i))).toEqual([]);
   });
 
-  it("no file asks the linter to look away", () => {
+  it("no file suppresses the lint rule", () => {
     const files = globSync(`src/${folder}/**/*.ts`, { cwd: ROOT });
     expect(files.length).toBeGreaterThan(1);
     const lenient = files.filter((file) =>
@@ -94,7 +94,7 @@ describe.each([["core"], ["core"], ["simulator"]])("in src/%s", (folder) => {
   });
 });
 
-test("the clock and chance are not refused where things are done", () => {
+test("the clock and randomness are not refused outside of the pure folders", () => {
   expect(faultyLines("delivery", constants(["Date.now()", "Math.random()", "crypto.randomUUID()"]))).toEqual(
     [],
   );

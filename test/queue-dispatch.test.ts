@@ -45,13 +45,13 @@ test.each([
 test.each([
   ["acme-dead", {}],
   ["lost-letters", { QUEUE_NAMES: "acme-events,acme-dead,lost-letters" }],
-])("dead letters on a queue named %s, with %j, are not attempted: what is untried waits", async (queue, given) => {
+])("dead letters on a queue named %s, with %j, are not attempted: untried ones wait", async (queue, given) => {
   const results = await handle(queue, await world.postBundles(), given);
   expect([results, received]).toEqual([["acked"], 0]);
   expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered" }]);
 });
 
-test("a dead letter on a queue that nobody has named as such is attempted like any delivery", async () => {
+test("a dead letter on a queue without such a name is attempted like any delivery", async () => {
   await handle("lost-letters", await world.postBundles());
   expect(received).toBe(1);
 });
@@ -69,7 +69,7 @@ test("a drain on a queue of any name drains", async () => {
 test.each([
   "acme-events",
   "acme-dead",
-])("deliveries on a queue named %s are attempted when the deployment tells that it is their queue", async (queue) => {
+])("deliveries on a queue named %s are attempted if the deployment configures it as their queue", async (queue) => {
   await handle(queue, await world.postBundles(), { QUEUE_NAMES: `${queue},second,third` });
   expect(received).toBe(1);
 });
@@ -77,7 +77,7 @@ test.each([
 test.each([
   "breakwater-upkeep",
   "breakwater-drains",
-])("upkeep on a queue named %s is done: a former version may have left it there", async (queue) => {
+])("upkeep on a queue named %s is processed, because a former version may have left it there", async (queue) => {
   await handle("acme-deliveries", await world.postBundles());
   world.clock.pass(40 * 86_400_000);
   await handle("acme-deliveries", await world.postBundles());

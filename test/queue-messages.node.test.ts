@@ -26,14 +26,14 @@ test.each([
   ...messages.deliveries.map((body) => ["deliveries", body] as const),
   ...messages.drains.map((body) => ["drains", body] as const),
   ...messages.upkeep.map((body) => ["upkeep", body] as const),
-])("a message of %s is known by its shape on a queue of any name: %j", (kind, body) => {
+])("a message of %s is recognized by its shape on a queue of any name: %j", (kind, body) => {
   for (const name of ["mine", "acme-drains", "acme-deliveries", "acme-upkeep"])
     for (const env of [{}, { QUEUE_NAMES: "" }, told]) expect(batchKindOf(env, batch(name, body))).toBe(kind);
 });
 
 test.each(
   everyMessage,
-)("a queue that the deployment names is what it is named for, whatever is in it: %j", (body) => {
+)("a queue that the deployment names has that purpose, whatever is in it: %j", (body) => {
   expect(batchKindOf(told, batch("acme-events", body))).toBe("deliveries");
   expect(batchKindOf(told, batch("acme-two", body))).toBe("drains");
   expect(batchKindOf(told, batch("lost-letters", body))).toBe("dead");
@@ -42,17 +42,17 @@ test.each(
 
 test.each(
   everyMessage,
-)("dead letters and events are known by the words in their queues' names: %j", (body) => {
+)("dead letters and events are recognized by the words in their queues' names: %j", (body) => {
   expect(batchKindOf({}, batch("acme-dead", body))).toBe("dead");
   expect(batchKindOf({}, batch("shop-events", body))).toBe("events");
   expect(batchKindOf(told, batch("shop-events", body))).toBe("events");
 });
 
-test("messages that no version has sent go where they are logged and acknowledged", () => {
+test("messages that no version has sent are logged and acknowledged", () => {
   expect(batchKindOf({}, batch("mine", null, "text", { bundles: 1 }))).toBe("deliveries");
 });
 
-test("one unreadable message does not hide what the others are", () => {
+test("an unreadable message does not hide the kind of the others", () => {
   expect(batchKindOf({}, batch("mine", null, { destination: "dst_1" }))).toBe("drains");
   expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("upkeep");
 });

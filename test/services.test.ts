@@ -1,4 +1,4 @@
-/** What every invocation gets from the platform, as the Worker's handlers get it. */
+/** The services of every invocation, as the Worker's handlers get them. */
 import { env } from "cloudflare:workers";
 import { afterEach, expect, test, vi } from "vitest";
 import { servicesOf } from "../src/services.ts";
@@ -17,7 +17,7 @@ function invocation(bindings: object = {}) {
   return { services, behind };
 }
 
-test("an invocation reads again from a database whose connection is lost, and logs that once", async () => {
+test("an invocation repeats reads from a database whose connection is lost, and logs that once", async () => {
   const lines = vi.spyOn(console, "log").mockImplementation(() => {});
   const wait = vi.spyOn(globalThis, "setTimeout").mockImplementation(((wake: () => void) => {
     wake();
@@ -42,7 +42,7 @@ test("an invocation reads again from a database whose connection is lost, and lo
   ]);
 });
 
-test("an invocation that logs more than the platform takes ends with how many lines were left out", async () => {
+test("an invocation that logs more than the platform takes ends with the number of omitted lines", async () => {
   const lines = vi.spyOn(console, "log").mockImplementation(() => {});
   const { services, behind } = invocation();
   for (let i = 0; i < 1_000; i++) services.log({ what: "attempt", fault: "x".repeat(400) });

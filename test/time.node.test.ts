@@ -28,7 +28,7 @@ test("a failure in time is passed on, and the timer ends", async () => {
   expect(isAborted()).toBe(true);
 });
 
-test("without an answer in time the caller gets an error, and a later failure bothers nobody", async () => {
+test("without an answer in time the caller gets an error, and a later failure is ignored", async () => {
   const { sleep, wake } = oneSleep();
   const { promise, reject } = Promise.withResolvers<string>();
   const answer = within({ sleep }, 1_000, promise, "The gate does not answer");
@@ -65,7 +65,7 @@ test("an answer in time leaves no timer", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("work for many begins nothing after a failure, and ends with what is under way", async () => {
+test("parallel work begins nothing after a failure, and ends with the work under way", async () => {
   const begun: number[] = [];
   const slow = Promise.withResolvers<number>();
   let isOver = false;

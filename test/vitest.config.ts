@@ -32,8 +32,8 @@ const setupFiles = ["shallow-prototypes", "migrations", "no-leaks", "no-timeouts
 const threeDatabases = ["DB_1", "DB_2"];
 
 /**
- * What src and the tests' set-up import of others. Bundled once, because every file of tests loads it again, module by module: unbundled, that
- * takes a third of a file's set-up. What is missing here only loads more slowly.
+ * The packages that src and the tests' set-up import. Bundled once, because every file of tests loads it again, module
+ * by module: unbundled, that takes a third of a file's set-up. Packages that are missing here only load more slowly.
  */
 const DEPENDENCIES = [
   "@hono/zod-openapi",
@@ -59,7 +59,10 @@ const DEPENDENCIES = [
   "zod",
 ];
 
-/** What NIGHTLY_SEED says; 0 in CI. Vitest reads this file once for each project: a random seed is chosen, and printed, once. */
+/**
+ * The seed in NIGHTLY_SEED; 0 in CI. Vitest reads this file once for each project: a random seed is chosen, and
+ * printed, once.
+ */
 function nightlySeed(): number {
   if (process.env.NIGHTLY_SEED === "random") {
     process.env.NIGHTLY_SEED = `${randomInt(1, 2 ** 31)}`;

@@ -35,7 +35,7 @@ function problemIn(result: Result<unknown>): Problem {
 const storedBodies = async () =>
   (await env.DB.prepare("SELECT count FROM bundles").all<{ count: number }>()).results;
 
-/** What receivers get of all that was sent. */
+/** The requests that receivers get. */
 async function deliverAll(): Promise<string[]> {
   await world.settled();
   await world.consume(world.deliveryQueue.taken().map(({ body }) => body));
@@ -68,7 +68,7 @@ describe("an event that is sent", () => {
     expect(shown).toEqual({ ...data, at: at.toISOString(), nothing: undefined });
   });
 
-  test("may be scheduled, by a text or by a Date", async () => {
+  test("may have a delivery time, as a text or as a Date", async () => {
     const at = world.clock.now() + HOUR;
     for (const deliver_at of [new Date(at), new Date(at).toISOString()]) {
       const accepted = unwrap(await bound().send({ ...EVENT, deliver_at }));
@@ -76,7 +76,7 @@ describe("an event that is sent", () => {
     }
   });
 
-  test("under a key is stored once, and with other content refused", async () => {
+  test("with an idempotency key is stored once, and refused with other content", async () => {
     const options = { idempotency_key: "order-42" };
     const first = await bound().send(EVENT, options);
     const second = await bound().send(EVENT, options);
@@ -87,7 +87,7 @@ describe("an event that is sent", () => {
     expect(other).toMatchObject({ status: 409, errors: [{ field: "idempotency_key" }] });
   });
 
-  test("is the one that was posted over HTTP under the same key", async () => {
+  test("is the same event as one that was posted over HTTP with the same key", async () => {
     const { call } = testApi({ services: { ...world.services, config: testConfig() } });
     const posted = await call(
       "POST",
@@ -101,7 +101,7 @@ describe("an event that is sent", () => {
 });
 
 describe("a batch", () => {
-  test("is stored as a whole, in one bundle, and answered in its order", async () => {
+  test("is stored as a whole, in one bundle, and answered in order", async () => {
     await newDestination({ eventTypes: ["b"] });
     const accepted = unwrap(
       await bound().sendBatch([
@@ -160,7 +160,7 @@ describe("a call that cannot be used", () => {
     expect(await storedBodies()).toEqual([]);
   });
 
-  test("gets the very problem that HTTP answers", async () => {
+  test("gets the same problem as over HTTP", async () => {
     const { call } = testApi({ services: { ...world.services, config: testConfig() } });
     const faulty = { type: "no spaces", data: 1, deliver_at: "tomorrow" };
     const { json } = await call("POST", "/v1/events", faulty);
@@ -181,7 +181,7 @@ describe("a binding", () => {
     ["a tenant that is no name", { tenant: "a b", scopes: BOTH }, 'props.tenant is "a b"'],
     ["a mistyped tenant", { tennant: "acme", scopes: BOTH }, "props.tennant is not a known field"],
     ["a text for props", "acme", 'props is "acme"'],
-  ])("with %s may do nothing, and says what its props need", async (_what, props, detail) => {
+  ])("with %s may do nothing, and the error says what its props need", async (_what, props, detail) => {
     const events = bound(props);
     const calls = [
       events.send(EVENT),
@@ -206,7 +206,7 @@ describe("a binding", () => {
     });
   });
 
-  test("of a tenant neither posts for another nor sees what is another's", async () => {
+  test("of a tenant neither posts for another tenant nor sees anything of one", async () => {
     const refused = problemIn(await bound().sendBatch([EVENT, { ...EVENT, tenant: "another" }]));
     expect(refused).toMatchObject({ status: 403, detail: expect.stringMatching(/^The binding is bound to/) });
     expect(await storedBodies()).toEqual([]);
@@ -216,7 +216,7 @@ describe("a binding", () => {
     expect(problemIn(await bound().delivery(deliveries[0]?.id ?? "")).status).toBe(404);
   });
 
-  test("without a tenant posts for any but the operator, and for default where none is named", async () => {
+  test("without a tenant posts for every tenant but the operator, and for `default` if none is named", async () => {
     const events = bound({ scopes: BOTH });
     const { id } = unwrap(await events.send(EVENT));
     expect(unwrap(await events.event(id)).tenant).toBe("default");
@@ -242,8 +242,8 @@ describe("a binding", () => {
   });
 });
 
-describe("trouble of our own", () => {
-  test("is a problem that says when to come again", async () => {
+describe("a temporary fault of the deployment", () => {
+  test("is a problem that says when to retry", async () => {
     world.d1.failing(() => "before");
     expect(problemIn(await bound().send(EVENT))).toMatchObject({
       status: 503,
@@ -252,7 +252,7 @@ describe("trouble of our own", () => {
     });
   });
 
-  test("that passes by itself is logged once and not described, and says when to try again", async () => {
+  test("is logged once, is not described to the caller, and says when to retry", async () => {
     const { id } = unwrap(await bound().send(EVENT));
     world.d1.failing(() => "before");
     const problem = problemIn(await bound().event(id));
@@ -264,7 +264,7 @@ describe("trouble of our own", () => {
   });
 });
 
-test("a problem can be thrown by the Worker that calls", async () => {
+test("the calling Worker can throw a problem", async () => {
   const result = await bound().event("evt_none");
   expect(() => unwrap(result)).toThrow(BreakwaterProblem);
   expect(() => unwrap(result)).toThrow("404 Not found: There is no event evt_none");
@@ -275,7 +275,7 @@ describe("over RPC", () => {
   const remote = (props: object) =>
     (exports as unknown as { Events: (options: object) => BreakwaterEvents }).Events({ props });
 
-  test("events arrive, and problems and values come back whole", async () => {
+  test("events arrive, and problems and values are returned unchanged", async () => {
     const events = remote({ tenant: "acme", scopes: BOTH });
     const { id } = unwrap(await events.send({ type: "a", data: { at: new Date(0), id: 2n ** 64n } }));
     const [first] = unwrap(await events.sendBatch([EVENT]));

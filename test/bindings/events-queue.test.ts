@@ -84,7 +84,7 @@ describe("a batch of messages", () => {
     expect(consumed.rowsWritten).toBe(1);
   });
 
-  test("that is handed over again costs no row written", async () => {
+  test("that is delivered again writes no row", async () => {
     await newDestination();
     await consume(messages(100));
     world.d1.used();
@@ -94,7 +94,7 @@ describe("a batch of messages", () => {
     expect(repeated.rowsWritten).toBe(0);
   });
 
-  test("of a hundred large messages is committed by the mebibyte, within the platform's quotas", async () => {
+  test("of a hundred large messages is committed in portions of a mebibyte, within the platform's quotas", async () => {
     const breaches: unknown[] = [];
     const invocation = new Invocation({ now: world.clock.now, onBreach: (breach) => breaches.push(breach) });
     let commits = 0;
@@ -132,7 +132,7 @@ describe("a batch of messages", () => {
   });
 });
 
-describe("a message that is handed over again", () => {
+describe("a message that is delivered again", () => {
   test("among others, in another isolate, is not stored a second time", async () => {
     await newDestination();
     await consume(messages(10));
@@ -143,7 +143,7 @@ describe("a message that is handed over again", () => {
     expect(((await delivered()) as number[]).sort((a, b) => a - b)).toEqual([...Array(13).keys()]);
   });
 
-  test("is stored once although the answer of the commit got lost", async () => {
+  test("is stored once although the answer of the commit was lost", async () => {
     await newDestination();
     await consume([{ id: "warm-up", body: paid(0) }]);
     world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "after" : undefined));
@@ -157,14 +157,14 @@ describe("a message that is handed over again", () => {
     expect(await delivered()).toEqual([0, 1, 2, 3]);
   });
 
-  test("beside itself in one batch is stored once", async () => {
+  test("twice in one batch is stored once", async () => {
     await newDestination();
     const twice = [...messages(2), ...messages(2)];
     expect(await consume(twice)).toEqual(Array(4).fill("acked"));
     expect(await delivered()).toEqual([0, 1]);
   });
 
-  test("is one of its own queue: another queue's message of the same id is another event", async () => {
+  test("is identified by its queue too: another queue's message with the same id is another event", async () => {
     await consume(messages(1));
     const { batch, results } = batchOf("other-events", [paid(0)], 2);
     Object.assign(batch.messages[0] ?? {}, { id: "m-0", timestamp: new Date(START) });
@@ -178,10 +178,10 @@ describe("a message that is handed over again", () => {
 const withoutPause: Services["sleep"] = async (ms, signal) =>
   ms === PAUSE_MS ? undefined : world.clock.sleep(ms, signal);
 
-test("however messages are handed over, batched and failed, each is stored once, and none is acknowledged before", async () => {
+test("each message is stored once and acknowledged only then, however messages are delivered, batched and failed", async () => {
   const step = fc.record({
     ids: fc.array(fc.nat(5), { minLength: 1, maxLength: 6 }),
-    /** Of the commits of this hand-over, in turn: nothing done, or done and the answer lost. */
+    /** The fates of this delivery's commits, in turn: nothing done, or done and the answer lost. */
     faults: fc.array(fc.constantFrom("before", "after", undefined), { maxLength: 3 }),
     isElsewhere: fc.boolean(),
     passMs: fc.constantFrom(0, 1_000, 90 * MINUTE),
@@ -226,7 +226,7 @@ describe("messages with an idempotency key", () => {
     body: paid(order, { idempotency_key: key }),
   });
 
-  test("are one event, in one batch or in two, and one that came over HTTP", async () => {
+  test("are one event, within a batch, across batches, and with one that came over HTTP", async () => {
     await newDestination();
     const posted = { tenant: TENANT, type: "order.paid", data: { order: 7 } };
     await accept(world.services, [posted], "order-7");
@@ -237,7 +237,7 @@ describe("messages with an idempotency key", () => {
     expect(world.logged("deduplicated")).toHaveLength(3);
   });
 
-  test("and other content are refused, but for the first", async () => {
+  test("and different content are refused, except for the first", async () => {
     expect(await consume([keyed("a", 1), keyed("b", 2)])).toEqual(["acked", { retryIn: 0 }]);
     expect(world.logged("message_refused")).toEqual([
       {
@@ -273,7 +273,7 @@ describe("a message that can never be accepted", () => {
     ]);
   });
 
-  test("is logged without anything of its content", async () => {
+  test("is logged without any of its content", async () => {
     await consume([{ id: "bad", body: { type: "hunter2 is secret", data: "hunter2", tenant: "hunter2!" } }]);
     expect(JSON.stringify(world.log)).not.toContain("hunter2");
     expect(world.logged("message_refused")[0]?.fault).toMatch(/^type: expected .* \(and 1 more\)$/);
@@ -286,7 +286,7 @@ describe("a message that can never be accepted", () => {
 });
 
 describe("while the database is away", () => {
-  test("messages come again after pauses that grow and differ, and are accepted when it is back", async () => {
+  test("messages are retried after growing, jittered pauses, and accepted when it is back", async () => {
     await newDestination();
     world.d1.failing(() => "before");
     const pauses: unknown[] = [];
@@ -300,7 +300,7 @@ describe("while the database is away", () => {
     expect(await delivered()).toEqual([0]);
   });
 
-  test("bad messages are found out nevertheless", async () => {
+  test("invalid messages are recognized nevertheless", async () => {
     world.d1.failing(() => "before");
     expect(await consume([{ id: "bad", body: 1 }])).toEqual([{ retryIn: 0 }]);
   });

@@ -42,7 +42,7 @@ test.each([
   expect(jsonTextOf(value, LARGE)).toMatchObject({ kind: "text", text });
 });
 
-describe("what has no form in JSON is refused with its place:", () => {
+describe("a value without a form in JSON is refused with its place:", () => {
   test.each([
     ["NaN", { data: [1, Number.NaN] }, "data[1]", "is NaN"],
     ["Infinity", { data: Number.POSITIVE_INFINITY }, "data", "is Infinity"],
@@ -59,7 +59,7 @@ describe("what has no form in JSON is refused with its place:", () => {
   });
 });
 
-test("five hundred levels are the most, as over HTTP", () => {
+test("at most five hundred levels are accepted, as over HTTP", () => {
   expect(jsonTextOf(nested(500), LARGE).kind).toBe("text");
   expect(jsonTextOf(nested(501), LARGE).kind).toBe("too_deep");
 });
@@ -71,7 +71,7 @@ test.each([
   expect(jsonTextOf(value, LARGE).kind).toBe(kind);
 });
 
-test("whole numbers survive the way there and back, however many digits they have", () => {
+test("whole numbers survive a round trip, however many digits they have", () => {
   fc.assert(
     fc.property(fc.bigInt(), (id) => {
       const json = jsonTextOf({ id }, LARGE);

@@ -1,4 +1,7 @@
-/** What axe finds on a page. Its Content-Security-Policy would block axe, so the browser's context must bypass it. */
+/**
+ * The faults that axe finds on a page. Its Content-Security-Policy would block axe, so the browser's context must
+ * bypass it.
+ */
 import axe from "axe-core";
 import type { Page } from "playwright-core";
 
@@ -27,7 +30,7 @@ export async function accessibilityFaults(page: Page, options: Options = {}): Pr
     );
 }
 
-/** Axe cannot tell what is behind the text of a chart, which has the colours of the text around it. */
+/** Axe cannot determine the background of a chart's text, which has the colours of the text around it. */
 function isDecidable({ html }: { html: string }): boolean {
   return !html.startsWith("<text ");
 }

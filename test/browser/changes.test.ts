@@ -6,7 +6,7 @@ import { expectSecret, mark, newDestination, postEvents, refreshed } from "./ste
 const CONCURRENCY = "Concurrency";
 const COOL_DOWN = "Cool-down (seconds)";
 
-test("a limit is edited in place and applies; what is being typed outlives a refresh of the page", async ({
+test("a limit is edited in place and applies, and unsaved input survives a refresh of the page", async ({
   signedIn: page,
   customer,
   endpoint,

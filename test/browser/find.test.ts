@@ -3,7 +3,7 @@ import { expect, vi } from "vitest";
 import { PAGE_TIMEOUT_MS, test } from "./browser-test.ts";
 import { mark, newDestination, postEvents, tabTo } from "./steps.ts";
 
-test("an id leads straight to its page, and words to what has them", async ({
+test("an id leads straight to its page, and words lead to the events that contain them", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -36,7 +36,7 @@ test("an id leads straight to its page, and words to what has them", async ({
   await page.getByRole("alert").getByText("The search has a status that").waitFor();
 });
 
-test("the log of all deliveries is filtered, and follows new ones and what becomes of them", async ({
+test("the log of all deliveries is filtered, and follows new ones and their changes", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -65,7 +65,7 @@ test("the log of all deliveries is filtered, and follows new ones and what becom
   await log.getByRole("link", { name: "Follow live" }).waitFor();
 });
 
-test("deliveries are selected in the log and sent again, or all that the filters find, with the keyboard alone", async ({
+test("selected deliveries, or all that the filters find, are sent again with the keyboard alone", async ({
   signedIn: page,
   customer,
   endpoint,

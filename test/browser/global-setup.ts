@@ -1,4 +1,7 @@
-/** What all browser tests share: one Breakwater, one fixture and one browser. Each test has a tenant of its own. */
+/**
+ * The set-up that all browser tests share: one Breakwater, one fixture and one browser. Each test has a tenant of its
+ * own.
+ */
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { chromium } from "playwright-core";

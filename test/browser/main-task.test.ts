@@ -34,7 +34,7 @@ test("a rejected test event is shown with the response", async ({ signedIn: page
   await page.getByRole("heading", { name: "The receiver rejected it: HTTP 503" }).waitFor();
 });
 
-test("an invalid destination is not created: its faults are named, and what was typed is kept", async ({
+test("an invalid destination is not created: its faults are named, and the input stays", async ({
   signedIn: page,
   customer,
 }) => {
@@ -50,7 +50,7 @@ test("an invalid destination is not created: its faults are named, and what was 
   expect(await customer.api.get("/v1/destinations")).toMatchObject({ data: [] });
 });
 
-test("all of it works with the keyboard alone, and the focus is always visible", async ({
+test("everything works with the keyboard alone, and the focus is always visible", async ({
   page,
   customer,
   endpoint,

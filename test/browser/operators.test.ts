@@ -1,11 +1,11 @@
-/** What an operator does besides watching: changing a destination, making keys, and looking at one tenant alone. */
+/** An operator's actions besides watching: changing a destination, creating keys, and selecting one tenant. */
 import { text } from "node:stream/consumers";
 import { expect, inject } from "vitest";
 import { apiClient } from "../../tools/stack.ts";
 import { test } from "./browser-test.ts";
 import { newDestination, postEvents, signIn } from "./steps.ts";
 
-test("a destination is changed by its form, tried on past events first, and deleted after a question", async ({
+test("a destination is changed by its form after a dry run on past events, and deleted after a confirmation", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -42,7 +42,7 @@ test("a destination is changed by its form, tried on past events first, and dele
   await page.getByText("Destination deleted.").waitFor();
 });
 
-test("a new destination asks only for what its kind needs", async ({ signedIn: page }) => {
+test("the form of a new destination has only the fields that its kind needs", async ({ signedIn: page }) => {
   await page.goto("/dashboard/destinations/new");
   await page.getByLabel("URL").waitFor();
   await page.getByLabel("Binding").waitFor({ state: "hidden" });
@@ -54,7 +54,7 @@ test("a new destination asks only for what its kind needs", async ({ signedIn: p
   expect(await page.getByLabel("Binding").inputValue()).toBe("NOWHERE");
 });
 
-test("a tenant's portal is set, its configuration exported, tried and imported, and it is deleted by its name", async ({
+test("a tenant's portal is set, its configuration exported, tried and imported, and it is deleted by typing its name", async ({
   page,
   customer,
   endpoint,
@@ -105,7 +105,7 @@ test("a tenant's portal is set, its configuration exported, tried and imported, 
   await page.getByRole("heading", { name: `Erasure of ${customer.tenant}` }).waitFor();
 });
 
-test("a portal link is made with rules of its own, by the keyboard alone and without JavaScript", async ({
+test("a portal link with its own rules is created with the keyboard alone and without JavaScript", async ({
   browser,
   customer,
 }) => {
@@ -146,7 +146,7 @@ test("a key is made, shown once, signs in, and is revoked", async ({ signedIn: p
   await other.close();
 });
 
-test("one tenant is chosen, seen on all pages and left again, on the narrowest of screens", async ({
+test("a tenant is chosen, shown on all pages and left again, on the narrowest screen", async ({
   page,
   customer,
   endpoint,

@@ -5,7 +5,7 @@ import { test } from "./browser-test.ts";
 import { newDestination, postEvents, signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
 
-test("a script, a style and an image of another host are blocked by the policy, and the watch notices them", async ({
+test("a script, a style and an image of another host are blocked by the policy, and the test notices them", async ({
   browser,
   customer,
   endpoint,
@@ -44,7 +44,7 @@ test("a request to another host that no policy blocks is noticed", async ({ brow
   await context.close();
 });
 
-test("a visit sends requests to the Worker alone, even where a stored name tries to add others", async ({
+test("a visit sends requests to the Worker only, even if a stored name tries to add others", async ({
   signedIn: page,
   customer,
   endpoint,

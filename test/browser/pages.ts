@@ -12,7 +12,10 @@ type Who = "admin" | "nobody" | "newcomer" | "visitor" | "german" | "reader" | "
 export type Shown = Readonly<{
   name: string;
   path: string;
-  /** Who is signed in; the admin by default. A newcomer is a tenant without destinations; visitors are in the portal. */
+  /**
+   * The signed-in visitor; by default the admin. A newcomer is a tenant without destinations; visitors are in the
+   * portal.
+   */
   who?: Who;
   /** The button that leads to the page. */
   press?: string;
@@ -170,7 +173,7 @@ async function open(
   return page;
 }
 
-/** What the links of visitors say. */
+/** The contents of visitors' links. */
 const links: Partial<Record<Who, object>> = {
   visitor: { tenant: "acme", return_url: "https://app.example.com/settings" },
   german: { tenant: "acme", language: "de" },

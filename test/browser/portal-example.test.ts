@@ -2,7 +2,7 @@
 import { expect, inject } from "vitest";
 import { PAGE_TIMEOUT_MS, test } from "./browser-test.ts";
 
-test("the example's page shows the portal of its customer, as high as it is", async ({ browser }) => {
+test("the example's page shows the portal of its customer in its full height", async ({ browser }) => {
   const context = await browser.newContext();
   context.setDefaultTimeout(PAGE_TIMEOUT_MS);
   const page = await context.newPage();

@@ -1,6 +1,6 @@
 /**
- * The portal in a frame on a page of another site, in a browser without third-party cookies: it opens by itself, keeps its
- * visit, tells its height to that page alone, and is not shown on any other.
+ * The portal in a frame on a page of another site, in a browser without third-party cookies: it opens by itself, keeps
+ * its visit, reports its height only to that page, and is not shown on any other.
  */
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { expect, inject } from "vitest";
@@ -21,7 +21,7 @@ type Noted = {
   messages: { origin: string; data: { type: string; height?: number; payload?: { height: number } } }[];
 };
 
-test("opens in the frame, keeps its visit over forms and pages, and tells its height to the page around it", async ({
+test("opens in the frame, keeps its session across forms and pages, and reports its height to the page around it", async ({
   browser,
 }) => {
   const context = await newContext(browser);

@@ -22,7 +22,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   await page.getByText("Enter a public address that begins with https://").waitFor();
   expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
   await page.locator("#f-url:focus").waitFor();
-  // What was typed keeps its fold open.
+  // A field with input keeps its fold open.
   expect(await page.getByLabel("Name").isVisible()).toBe(true);
   expect(await page.getByLabel("Name").inputValue()).toBe("Shop");
   await page.getByLabel("Address (URL)").fill(hookAt(endpoint));
@@ -63,7 +63,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   expect(endpoint.hits.at(-1)).toMatchObject({ verified: true });
 });
 
-test("a customer says where notices go, is told what is wrong with an address, and stops them", async ({
+test("a customer sets the address for notices, sees why an address is invalid, and turns notices off", async ({
   page,
   customer,
   endpoint,
@@ -94,7 +94,7 @@ test("a customer says where notices go, is told what is wrong with an address, a
   expect(await page.getByRole("button", { name: "Stop notices" }).count()).toBe(0);
 });
 
-test("a customer starts from a ready template, corrects it, previews it on an event, saves it and is sent its request", async ({
+test("a customer starts from a ready template, corrects it, previews it on an event and saves it, and its request arrives", async ({
   page,
   customer,
   endpoint,
@@ -178,7 +178,7 @@ test("a filter is tried on past events without JavaScript, and the form of the s
   await context.close();
 });
 
-test("the language is changed on the page, and everything is in it from then on", async ({
+test("after a change of language on the page, everything is in the new language", async ({
   page,
   customer,
 }) => {
@@ -192,7 +192,7 @@ test("the language is changed on the page, and everything is in it from then on"
   await page.getByRole("heading", { name: "Noch keine Endpunkte" }).waitFor();
 });
 
-test("all of it works with the keyboard alone, and the focus is always visible", async ({
+test("everything works with the keyboard alone, and the focus is always visible", async ({
   page,
   customer,
   endpoint,
@@ -223,7 +223,7 @@ test("all of it works with the keyboard alone, and the focus is always visible",
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
 });
 
-test("a link opens one visit, and none of another tenant", async ({ page, customer, browser, endpoint }) => {
+test("a link opens one visit of its own tenant", async ({ page, customer, browser, endpoint }) => {
   const rival = await newCustomer();
   const { id } = await rival.api.post<{ id: string }>("/v1/destinations", { url: hookAt(endpoint) });
   const link = await linkOf(customer);
@@ -245,7 +245,7 @@ test("a link opens one visit, and none of another tenant", async ({ page, custom
   await another.close();
 });
 
-test("a visitor that may only read sees no buttons, and what is true for it", async ({ page, customer }) => {
+test("a read-only visitor sees no buttons, and texts that fit", async ({ page, customer }) => {
   await visit(page, customer, { read_only: true });
   await page.getByText("You can view endpoints, but not add any").waitFor();
   expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);

@@ -42,7 +42,7 @@ test("an overview of 40 destinations takes at most two screens of a phone", asyn
   expect(await page.locator("tbody tr").count()).toBe(MANY);
   expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeLessThanOrEqual(2 * 844);
   expect(await page.evaluate(highRows, 34)).toEqual([]);
-  // What is cut off is in the row's tooltip.
+  // The cut-off text is in the row's tooltip.
   await expect.poll(() => page.locator("tbody td[title*='?region=north']").count()).toBe(MANY);
 
   await page.getByRole("link", { name: `Paused ${PAUSED}` }).click();

@@ -18,7 +18,7 @@ afterAll(() => site?.stop());
 /** Side by side, because there are many pages. */
 const PORTIONS = [0, 1];
 
-/** What is the same on every page is looked at on the first one alone, and so are all but the first of equal parts. */
+/** Parts that are the same on every page are checked only on the first one, and of equal parts only the first. */
 const ON_EVERY_PAGE = [".VPNav", ".VPSidebar", ".VPLocalNav", ".VPDocAside"];
 const ALIKE = [
   ".api section ~ section",
@@ -142,9 +142,9 @@ async function openPage(page: Page, path: string): Promise<void> {
 }
 
 /**
- * What axe finds in both themes, and what is wider than the narrowest phone. VitePress lays a fading edge over the
- * outline and its header's background beside the text, of which axe cannot decide the contrast. Pages of source are
- * all alike.
+ * The faults that axe finds in both themes, and elements wider than the narrowest phone. VitePress lays a fading edge
+ * over the outline and its header's background beside the text, of which axe cannot decide the contrast. Pages of
+ * source are all alike.
  */
 async function faultsOf(page: Page, path: string): Promise<string[]> {
   const found: string[] = [];

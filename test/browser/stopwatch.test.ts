@@ -43,7 +43,7 @@ function operator(page: Page) {
   };
 }
 
-test("each task of the desk takes as many actions, and shows as many rows, as the documentation says", async ({
+test("each task at the dashboard takes as many actions, and shows as many rows, as the documentation says", async ({
   signedIn: page,
   customer,
   endpoint,

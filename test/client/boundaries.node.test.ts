@@ -1,4 +1,4 @@
-/** What of the deployment's source is published with the client. */
+/** The parts of the deployment's source that are published with the client. */
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
@@ -15,11 +15,11 @@ const outside = (files: string) =>
     .flatMap(importsOf)
     .filter((to) => !to.startsWith("client/"));
 
-test("the library has nothing of it", () => {
+test("the library contains nothing of the deployment", () => {
   expect(outside("client/src/*.ts")).toEqual([]);
 });
 
-test("the command has the sentences of the dashboard and how they write numbers, and nothing else", () => {
+test("the command contains only the sentences of the dashboard and their number formats", () => {
   const used = new Set(outside("client/cli/**/*.ts"));
   expect([...used].sort()).toEqual(["src/pages/ui/format.ts", "src/pages/ui/status-text.ts"]);
 });

@@ -26,7 +26,7 @@ const waiting = {
 } as const;
 
 describe("login", () => {
-  test("saves the key from standard input in a file of the user alone, and later commands use it", async () => {
+  test("saves the key from standard input in a file that only the user can read, and later commands use it", async () => {
     const sent = answers({ "GET /v1/events": page() });
     const login = await breakwater(["login", `${url}/dashboard`, "--profile", "staging"], {
       input: `${API_KEY}\n`,
@@ -64,7 +64,7 @@ describe("login", () => {
     expect((await breakwater(["login", ...args], { input, env: {} })).code).toBe(code);
   });
 
-  test("a file that others could read is closed to them, with a remark", async () => {
+  test("makes a file private that others could read, with a remark", async () => {
     writeFileSync(profiles, JSON.stringify({ default: { url, key: API_KEY } }));
     chmodSync(profiles, 0o644);
     const { error } = await breakwater(["profiles"], { env: {} });
@@ -90,7 +90,7 @@ describe("deliveries", () => {
     expect((await breakwater(["deliveries", "why", DELIVERY])).out).not.toContain("\u001b");
   });
 
-  test("why says of a delivered one how long it took, as JSON for programs", async () => {
+  test("why says how long a delivered one took, as JSON for programs", async () => {
     const delivered = {
       ...waiting,
       state: "delivered",
@@ -109,7 +109,7 @@ describe("deliveries", () => {
     });
   });
 
-  test("why counts the attempts before a retry by hand too", async () => {
+  test("why also counts the attempts before a manual retry", async () => {
     const [attempt] = waiting.log;
     const delivered = { ...waiting, state: "delivered", attempts: 1, log: [attempt, attempt] };
     answers({
@@ -177,7 +177,7 @@ describe("deliveries", () => {
     expect(cancel.out).toContain("cancelled");
   });
 
-  test("tail prints what the stream has, whatever else is in it", async () => {
+  test("tail prints the deliveries of the stream, and skips everything else", async () => {
     const event = (id: string) => `event: delivery\ndata: ${JSON.stringify({ ...waiting, id })}\n\n`;
     const body = `retry: 1000\nid: none\n\n${event("dlv_1")}event: gap\ndata: {}\n\n${event("dlv_2")}${event("dlv_3")}`;
     answers({ "GET /v1/deliveries/tail": { body, headers: { "content-type": "text/event-stream" } } });
@@ -241,7 +241,7 @@ describe("events", () => {
     ]);
   });
 
-  test("post --lines posts a file in batches, and names the line where it ended", async () => {
+  test("post --lines posts a file in batches, and names the line where it stopped", async () => {
     const sent = answers({ "POST /v1/events/batch": { status: 202, body: { events: [] } } });
     const lines = Array.from({ length: 501 }, (_, n) => `{"type":"a","data":${n}}`);
     const { out } = await breakwater(["events", "post", "--lines", "-"], {
@@ -289,7 +289,7 @@ describe("events", () => {
     expect(sent).toEqual([]);
   });
 
-  test("what is not JSON is refused before anything is sent", async () => {
+  test("data that is not JSON is refused before anything is sent", async () => {
     const sent = answers({});
     expect((await breakwater(["events", "post", "a", "--data", "{"])).code).toBe(2);
     const lines = await breakwater(["events", "post", "--lines", "-"], { input: '{"type":"a"}\nx' });
@@ -341,7 +341,7 @@ describe("destinations", () => {
     expect((await breakwater(["destinations", "test", "dst_1"])).code).toBe(code);
   });
 
-  test("an endpoint is certified with consent alone, and the reasons are printed", async () => {
+  test("an endpoint is certified with consent only, and the reasons are printed", async () => {
     const path = "/v1/destinations/dst_1/certification";
     const failed = { check: "unsigned", result: "failed", status: 204, reason: "Accepted.", fix: "Refuse." };
     const body = { certified: false, at: "2026-11-26T09:00:00.000Z", checks: [failed] };
@@ -419,7 +419,7 @@ describe("event-types import", () => {
     ]);
   });
 
-  test("says why nothing would be imported, and that nothing is to be done", async () => {
+  test("says why nothing would be imported, and when there is nothing to do", async () => {
     answers({ [IMPORT]: { body: { types: [step("refuse", "the conversion is missing")] } } });
     const refused = await breakwater(args, { input: "" });
     expect([refused.code, refused.error]).toEqual([8, "Nothing would be imported.\n"]);
@@ -463,7 +463,7 @@ describe("apply", () => {
     expect([again.code, again.out, again.error]).toEqual([0, "", "Nothing to change.\n"]);
   });
 
-  test("says where it ended when a step is refused", async () => {
+  test("says where it stopped when a step is refused", async () => {
     answers({ ...stored, "GET /v1/tenants/acme": tenant(7), "PATCH /v1/tenants/acme": problem(403, "No") });
     const { code, error } = await breakwater(["apply", "-f", "-", "--yes"], { input: yaml });
     expect([code, error]).toEqual([3, "tenant acme failed; 0 of 1 steps were made\nbreakwater: No\n"]);
@@ -520,7 +520,7 @@ describe("apply", () => {
     };
     const saved = join(home, "saved.jsonl");
 
-    test("go to a file of the user alone, and are not printed", async () => {
+    test("go to a file that only the user can read, and are not printed", async () => {
       answers(routes);
       writeFileSync(saved, "", { mode: 0o644 });
       const results = [];
@@ -609,7 +609,7 @@ describe("failures", () => {
     ["a conflict", problem(409, "Conflict"), 5],
     ["a limit", { ...problem(429, "Too many"), headers: { "retry-after": "3600" } }, 7],
     ["an error of the deployment", problem(500, "Internal"), 7],
-  ])("%s has an exit code of its own", async (_, answer, code) => {
+  ])("%s has its own exit code", async (_, answer, code) => {
     answers({ "GET /v1/keys": answer });
     expect((await breakwater(["keys", "list"])).code).toBe(code);
   });
@@ -641,7 +641,7 @@ describe("failures", () => {
     expect([code, error]).toEqual([2, expect.stringContaining(text)]);
   });
 
-  test("a key that is no header is refused, and not repeated", async () => {
+  test("a key that cannot be a header is refused, and not repeated", async () => {
     const env = { BREAKWATER_URL: url, BREAKWATER_KEY: "s3cret\nkey" };
     const { code, error } = await breakwater(["keys", "list"], { env });
     expect([code, error]).toEqual([2, "breakwater: The key has characters that no key has\n"]);

@@ -82,7 +82,7 @@ export async function commandLine() {
     return { code, out, error };
   }
 
-  /** What the deployment answers from now on; requests so far are forgotten. */
+  /** Sets the deployment's answers from now on; requests so far are forgotten. */
   function answers(next: Routes): readonly Sent[] {
     routes = next;
     requests.length = 0;

@@ -98,7 +98,7 @@ test("a second plan of what was applied has no steps", async () => {
   expect(await plan(DOCUMENT, { prune: true })).toEqual([]);
 });
 
-test("an application that was interrupted goes on with what is left", async () => {
+test("an interrupted application continues with the remaining steps", async () => {
   const [first, second] = await plan(DOCUMENT);
   await first?.apply();
   await second?.apply();
@@ -108,7 +108,7 @@ test("an application that was interrupted goes on with what is left", async () =
 });
 
 describe("drift", () => {
-  test("is shown by field, and what the document leaves out stays as it is", async () => {
+  test("is shown by field, and fields that the document leaves out stay as they are", async () => {
     await apply(DOCUMENT);
     const { orders } = await destinations();
     const params = { path: { id: orders?.id ?? "" } };
@@ -152,7 +152,7 @@ describe("drift", () => {
     });
   });
 
-  test("of a key cannot be applied, and is named", async () => {
+  test("of a key is reported, because it cannot be applied", async () => {
     await apply(DOCUMENT);
     expect(await names({ keys: { ci: { scopes: ["admin"], tenant: "acme" } } })).toEqual(["blocked key ci"]);
   });
@@ -210,7 +210,7 @@ test("pruning leaves the subscriptions of agents, which have a uid and expire", 
   expect(await names({ tenants: { acme: { destinations: {} } } }, { prune: true })).toEqual([]);
 });
 
-test("what the API refuses fails with its problem, in the plan or when it is applied", async () => {
+test("a change that the API refuses fails with its problem, in the plan or when it is applied", async () => {
   const [step] = await plan(orders({ url: "no address" }));
   await expect(step?.apply()).rejects.toMatchObject({ problem: { status: 422, errors: [{ field: "url" }] } });
   await expect(plan({ tenants: { "a b": { destinations: {} } } })).rejects.toMatchObject({

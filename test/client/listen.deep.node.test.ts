@@ -65,7 +65,7 @@ function inboxOf(count: number) {
   return { open, routes };
 }
 
-test("forwards with the headers and the body of a delivery, and shows what came of it", async () => {
+test("forwards with the headers and the body of a delivery, and shows the outcome", async () => {
   const { got, port } = await receiver((count) => (count === 2 ? 500 : 204));
   const inbox = inboxOf(3);
   const sent = answers(inbox.routes);
@@ -145,7 +145,7 @@ test("does not forward an event that cannot be converted, says why, and gets it 
   expect(commits).toMatchObject([{ return: [{ id: "evt_0", retry_after_s: 60 }] }]);
 });
 
-test("killed in the middle of a thousand, it continues where it was, and all arrive", async () => {
+test("after it is killed in the middle of a thousand events, it continues where it was, and all arrive", async () => {
   const { got, port } = await receiver(() => 204);
   const { open, routes } = inboxOf(1000);
   answers(routes);

@@ -28,7 +28,7 @@ const project = join(folder, "project");
 const installed = join(project, "node_modules/breakwater-client");
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What the package depends on. npm finds it installed, so that it needs no registry. */
+/** The package's dependencies. npm finds them installed, so that it needs no registry. */
 const DEPENDENCIES = [
   "openapi-fetch",
   "openapi-typescript-helpers",
@@ -211,7 +211,7 @@ describe("init", () => {
     expect(Object.keys(tenants?.acme?.destinations ?? {})).toEqual(["orders"]);
   });
 
-  test("replaces the Worker and adds migrations in such a folder, and leaves the rest of it", async () => {
+  test("replaces the Worker and adds migrations in such a folder, and leaves everything else", async () => {
     const files = ["breakwater/worker.js", "migrations/0000_schema.sql", ".secrets", "wrangler.toml"];
     for (const file of files) writeFileSync(join(made, file), "mine");
     expect((await init("shop")).stdout).toContain("are of this version");

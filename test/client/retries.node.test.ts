@@ -1,4 +1,4 @@
-/** What the client sends again, and when. Its clock stands still: waits are noted instead. */
+/** The client's retries and their times. Its clock stands still: waits are noted instead. */
 import { describe, expect, test } from "vitest";
 import { breakwaterClient } from "../../client/src/breakwater.ts";
 import type { RetryOptions } from "../../client/src/retries.ts";
@@ -105,7 +105,7 @@ test("attempts are bounded: the last refusal, or the last error, is the result",
   await expect(errors.client.GET("/v1/health")).rejects.toThrow("second");
 });
 
-test("what may not take effect twice is sent once, and other refusals are final", async () => {
+test("a request that may not take effect twice is sent once, and other refusals are final", async () => {
   const path = { id: "dst_1" };
   const unkeyed = clientWith([refused(503, "1")]);
   const { error } = await unkeyed.client.POST("/v1/destinations/{id}/pause", { params: { path } });
@@ -117,7 +117,7 @@ test("what may not take effect twice is sent once, and other refusals are final"
   expect((await final.client.GET("/v1/health")).response.status).toBe(500);
 });
 
-test("an answer that is no problem document is a problem with its status and its beginning", async () => {
+test("an answer without a problem document becomes a problem with its status and the beginning of its body", async () => {
   const page = () => new Response("<html>Bad gateway</html>", { status: 502, statusText: "Bad Gateway" });
   await expect(clientWith([page()]).client.list("/v1/events").next()).rejects.toMatchObject({
     message: "Bad Gateway: <html>Bad gateway</html>",

@@ -16,7 +16,7 @@ function clientOf(key = KEY) {
   return breakwaterClient({ url: ORIGIN, key, fetch: send });
 }
 
-test("the typed client works as it compiles", async () => {
+test("requests of the typed client that compile work", async () => {
   const { secret, event, changed, deliveries, removed } = await tour(clientOf());
   expect(secret).toMatch(/^whsec_/);
   expect(event.deliveries).toHaveLength(1);

@@ -55,7 +55,7 @@ test.each([
   expect(() => verifyParts(body, headers, secret)).toThrow(message);
 });
 
-test("headers are found whatever their case, and in lists, as frameworks give them", () => {
+test("headers are found in any case, and as lists, as frameworks pass them", () => {
   const upper = Object.fromEntries(
     Object.entries(headersOf()).map(([name, value]) => [name.toUpperCase(), [value]]),
   );

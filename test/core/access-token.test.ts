@@ -1,4 +1,4 @@
-/** What the answers of token endpoints mean, and which token or failure a gate hands out. */
+/** The meaning of token endpoints' answers, and the token or failure that a gate gives out. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -94,7 +94,7 @@ describe("a token endpoint's answer", () => {
     });
   });
 
-  test("whatever it is, gives a token that can be sent, or a fault that repeats nothing of it", () => {
+  test("gives, whatever it is, a token that can be sent or a fault that repeats nothing of it", () => {
     const value = fc.oneof(
       fc.jsonValue(),
       fc.record({ access_token: fc.string(), expires_in: fc.jsonValue() }),
@@ -142,7 +142,7 @@ describe("a gate", () => {
     expect(tokenAt(kept, { terms: "b" }, NOW)).toBeUndefined();
   });
 
-  test("has a refused token replaced, but not one that was fetched just before", () => {
+  test("replaces a refused token, but not one that was fetched just before", () => {
     expect(tokenAt(kept, { terms: "a", refused: "one" }, NOW + MINUTE - 1)).toMatchObject({ sealed: "one" });
     expect(tokenAt(kept, { terms: "a", refused: "one" }, NOW + MINUTE)).toBeUndefined();
     expect(tokenAt(kept, { terms: "a", refused: "zero" }, NOW + MINUTE)).toMatchObject({ sealed: "one" });
@@ -165,7 +165,7 @@ describe("a gate", () => {
     expect(state.failure?.until).toBe(NOW + 15 * MINUTE);
   });
 
-  test("begins again with the pauses after a success, and for another failure", () => {
+  test("resets the pauses after a success, and for another failure", () => {
     const failed = (state: Parameters<typeof afterTokenFault>[0], reason: TokenFault["reason"]) =>
       afterTokenFault(state, { terms: "a" }, fault(reason), NOW);
     const twice = failed(failed(undefined, "token_unavailable"), "token_unavailable");

@@ -8,17 +8,17 @@ const minute = 60_000;
 const unlimited = 1_000_000;
 
 describe("the adaptive limit", () => {
-  it("leaves the owner's rate and burst alone while nothing was taught", () => {
+  it("leaves the owner's rate and burst alone until a 429 comes", () => {
     expect(effectiveRate(noAdaptiveLimit, owners, now)).toEqual({ perSecond: 100, burst: 200 });
   });
 
-  it("is lower than what was being sent when it was refused, without bursts", () => {
+  it("is below the rate that was refused, without bursts", () => {
     const perSecond = effectiveRate(loweredLimit(noAdaptiveLimit, owners, 60, now), owners, now).perSecond;
     expect(perSecond).toBeCloseTo(42);
     expect(effectiveRate(loweredLimit(noAdaptiveLimit, owners, 60, now), owners, now).burst).toBe(1);
   });
 
-  it("is lower than the owner's rate where less was allowed than could be sent", () => {
+  it("is lower than the owner's rate if less was allowed than could be sent", () => {
     expect(
       effectiveRate(loweredLimit(noAdaptiveLimit, owners, unlimited, now), owners, now).perSecond,
     ).toBeCloseTo(70);
@@ -42,7 +42,7 @@ describe("the adaptive limit", () => {
     expect(effectiveRate(taught, owners, now + 60 * minute)).toEqual({ perSecond: 100, burst: 200 });
   });
 
-  it("leaves the owner's burst alone where it is not lower than the owner's rate", () => {
+  it("leaves the owner's burst alone when it is not below the owner's rate", () => {
     const taught = { perSecond: 100, loweredAt: now };
     expect(effectiveRate(taught, owners, now)).toEqual({ perSecond: 100, burst: 200 });
   });

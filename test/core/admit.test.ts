@@ -39,7 +39,7 @@ function granted(state: GateState, ask: AdmitRequest = fresh, settings: GateSett
 }
 
 describe("a gate that is not blocked", () => {
-  it("lets a whole group in under one lease, beginning with one", () => {
+  it("admits a whole group under one lease, beginning with one attempt", () => {
     const { grant } = granted(gate());
     expect(grant).toMatchObject({ deliveries: [1, 2, 3], slots: 3, width: 1, startWithinMs: 1000 });
     expect(grant.expiresInMs).toBe(1000 + 15_000 + 10_000);
@@ -58,7 +58,7 @@ describe("a gate that is not blocked", () => {
     });
   });
 
-  it("gives no more slots than the leases before have left of max_concurrency, however narrow they begin", () => {
+  it("gives no more slots than earlier leases have left of max_concurrency, however narrow they begin", () => {
     const six = (from: number) => ({ ...fresh, deliveries: Array.from({ length: 6 }, (_, i) => from + i) });
     const narrow = gate({ window: { size: 4, threshold: 4 } });
     const { state } = granted(narrow, { ...six(1), connections: 3 }, { ...steady, maxConcurrency: 4 });
@@ -66,7 +66,7 @@ describe("a gate that is not blocked", () => {
     expect(grant).toMatchObject({ slots: 1, width: 1 });
   });
 
-  it("keeps below the rate that 429s have taught, without bursts", () => {
+  it("stays below the rate learned from 429s, without bursts", () => {
     const taught = gate({ ...wide, adaptiveLimit: { perSecond: 10, loweredAt: now } });
     const { grant, result } = granted(taught, {
       ...fresh,
@@ -77,13 +77,13 @@ describe("a gate that is not blocked", () => {
     expect(result.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
   });
 
-  it("leaves alone what lies beyond the most that is asked for", () => {
+  it("ignores deliveries beyond the requested number", () => {
     const { result } = granted(gate(), { ...fresh, most: 2 });
     expect(result).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
     expect(granted(gate(wide), { ...drain, most: 2 }).grant.deliveries).toEqual([7, 8]);
   });
 
-  it("tells what another lease holds, and until when", () => {
+  it("reports which deliveries another lease holds, and until when", () => {
     const first = granted(gate(wide));
     const { result } = granted(first.state, { ...fresh, deliveries: [2, 3, 4] });
     expect(result).toMatchObject({
@@ -92,12 +92,12 @@ describe("a gate that is not blocked", () => {
     });
   });
 
-  it("neither grants nor turns away when another lease holds everything", () => {
+  it("neither grants nor refuses when another lease holds everything", () => {
     const { result } = admit(granted(gate(wide)).state, fresh, steady, now);
     expect(result).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
   });
 
-  it("has a delivery read again that was changed after the caller had read it, and names those in flight", () => {
+  it("asks the caller to reread deliveries that were changed after it had read them, and names those in flight", () => {
     const { state } = granted(gate(wide), { ...fresh, deliveries: [1, 2] });
     const { state: after, inFlight } = recheck(state, [2, 3], now + 100);
     expect(inFlight).toEqual([2]);
@@ -108,7 +108,7 @@ describe("a gate that is not blocked", () => {
     expect(recheck(state, [2], state.leases[0]?.expiresAt ?? 0)).toMatchObject({ inFlight: [] });
   });
 
-  it("is not used when its answer comes later than the gate remembers what was settled", () => {
+  it("is not used when its answer arrives after the gate has forgotten what was settled", () => {
     const { grant } = granted(gate(wide));
     expect(settledSince({ grant }, now, now + LOOK_UP_MS)).toEqual([]);
     expect(settledSince({ grant: null }, now, now + LOOK_UP_MS + 1)).toEqual([]);
@@ -117,7 +117,7 @@ describe("a gate that is not blocked", () => {
     expect(settledSince({ grant }, now, now + LOOK_UP_MS + 1)).toEqual(grant.deliveries);
   });
 
-  it("has a delivery read again that was settled after the caller had read it", () => {
+  it("asks the caller to reread a delivery that was settled after it had read it", () => {
     const { state, grant } = granted(gate(wide));
     const settlement = { lease: grant.id, signals: [], left: 0 };
     const after = settle(state, settlement, steady, now + 100, 0).state;
@@ -136,11 +136,11 @@ describe("a gate that is not blocked", () => {
       inFlight: { deliveries: [3] },
     });
     expect(again(101)).not.toHaveProperty("readAgain");
-    // Whoever reads after the grant is told nothing.
+    // A caller that reads after the grant gets no hints.
     expect(admit(after, fresh, steady, now + 200).result).not.toHaveProperty("settled");
   });
 
-  it("lets a caller's next lease have what its former one holds", () => {
+  it("lets a caller's next lease take over the slots of its former one", () => {
     const full = { ...steady, maxConcurrency: 3 };
     const { state, grant } = granted(gate(wide), drain, full);
     const next = { ...drain, deliveries: [17, 18, 19] };
@@ -152,7 +152,7 @@ describe("a gate that is not blocked", () => {
     expect(admit(state, { ...next, succeeds: "another" }, full, now).result.grant).toBeNull();
   });
 
-  it("takes only a drain for one that was expected, and schedules the next only for its lease", () => {
+  it("counts only drains as expected drains, and schedules the next one only for a drain's lease", () => {
     const drainSchedule = { waitingSince: now, at: null, expectedSince: now, expected: 2 };
     const expecting = { ...gate(wide), drainSchedule };
     expect(granted(expecting, fresh).state.drainSchedule).toEqual(drainSchedule);
@@ -160,7 +160,7 @@ describe("a gate that is not blocked", () => {
     expect(state.drainSchedule).toMatchObject({ expected: 1, at: now + grant.expiresInMs });
   });
 
-  it("tells a caller of what it gets, not of what another gets, when that was settled", () => {
+  it("reports to a caller when its own deliveries were settled, not when others' were", () => {
     const { state, grant } = granted(gate(wide));
     const after = settle(state, { lease: grant.id, signals: [], left: 0 }, steady, now + 100, 0).state;
     const request = { ...fresh, deliveries: [3, 1], most: 1, lookedUpMsAgo: 100 };
@@ -168,13 +168,13 @@ describe("a gate that is not blocked", () => {
     expect(admit(after, request, steady, now + 200).result).toMatchObject({ settled });
   });
 
-  it("finds what is leased in whatever order it is asked for", () => {
+  it("finds leased deliveries in any order of the request", () => {
     const { state } = granted(gate(wide), { ...fresh, deliveries: [2, 5, 11] });
     const { result } = granted(state, { ...fresh, deliveries: [11, 3, 5, 1] });
     expect(result).toMatchObject({ grant: { deliveries: [3, 1] }, inFlight: { deliveries: [11, 5] } });
   });
 
-  it("has a read that is older than its memory repeated under the lease, and leaves what is in flight", () => {
+  it("has a read older than its memory repeated under the lease, except for deliveries in flight", () => {
     const isOutdated = (state: GateState, lookedUpMsAgo: number) =>
       granted(state, { ...fresh, lookedUpMsAgo }).result.readAgain === true;
     expect(isOutdated(gate(wide), LOOK_UP_MS)).toBe(false);
@@ -199,7 +199,7 @@ describe("a gate that is not blocked", () => {
     expect(recheck(state, [1, 2], now + 100).state).toBe(state);
   });
 
-  it("says only what there is to say: that a hold is over, once", () => {
+  it("reports the end of a hold once", () => {
     const over = { ...gate({ ...wide, heldUntil: now - 1 }), holding: true };
     const ending = granted(over);
     expect(ending.result.events).toEqual(["hold_ended"]);
@@ -220,7 +220,7 @@ describe("a gate that is not blocked", () => {
     });
   });
 
-  it("grants a copy of the destination's state, for the worker to go on with", () => {
+  it("grants a copy of the destination's state for the worker", () => {
     const state = gate(wide);
     expect(granted(state).grant.destinationState).toEqual(state.destinationState);
   });
@@ -249,12 +249,12 @@ describe("a refusal", () => {
     expect(refusal(state, fresh, settings)).toEqual(expected);
   });
 
-  it("names a hold while one is held and the rate is spent: the more lasting reason", () => {
+  it("names a hold before a spent rate, as the more lasting reason", () => {
     const state = { ...sent.state, destinationState: held.destinationState };
     expect(refusal(state, fresh, slowly)).toMatchObject({ reason: "hold" });
   });
 
-  it("is partial where the rate suffices for some", () => {
+  it("is partial if the rate suffices for some", () => {
     const { result } = granted(gate(wide), fresh, { ...steady, ratePerSecond: 1, rateBurst: 1 });
     expect(result).toMatchObject({
       grant: { deliveries: [1, 2] },
@@ -262,7 +262,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("is partial where a slow receiver leaves no time for all, except for a drain, which asks again", () => {
+  it("is partial if a slow receiver leaves no time for all, except for a drain, which requests more later", () => {
     const slow = gate({ ...wide, tookMs: 600 });
     const many = { deliveries: [1, 2, 3, 4, 5], connections: 1 };
     expect(granted(slow, { ...fresh, ...many }).result).toMatchObject({
@@ -275,7 +275,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("does not turn a drain away from a slow receiver", () => {
+  it("does not affect a drain for a slow receiver", () => {
     expect(granted(gate({ tookMs: 20_000 }), drain).grant.deliveries).toEqual([7, 8, 9]);
   });
 
@@ -288,7 +288,7 @@ describe("a refusal", () => {
 describe("a half-open circuit", () => {
   const at = now + 30_000;
 
-  it("lets exactly one probe in, with one delivery over one connection", () => {
+  it("admits exactly one probe, with one delivery over one connection", () => {
     const { grant, result, state } = granted(open, fresh, steady, at);
     expect(grant).toMatchObject({
       deliveries: [1],
@@ -304,40 +304,40 @@ describe("a half-open circuit", () => {
     expect(refusal(state, drain, steady, at)).toEqual({ reason: "probing", until: at + grant.expiresInMs });
   });
 
-  it("lets the delivery in that the caller names, if it is free; a closed circuit lets in all", () => {
+  it("admits the delivery that the caller names, if it is free; a closed circuit admits all", () => {
     expect(granted(open, { ...fresh, probe: 3 }, steady, at).grant.deliveries).toEqual([3]);
     expect(granted(open, { ...fresh, probe: 4 }, steady, at).grant.deliveries).toEqual([1]);
     expect(granted(gate(wide), { ...fresh, probe: 3 }).grant.deliveries).toEqual([1, 2, 3]);
   });
 
-  it("lets the next probe in when the first was never settled (regression: opossum)", () => {
+  it("admits the next probe when the first was never settled (regression: opossum)", () => {
     const { grant, state } = granted(open, fresh, steady, at);
     expect(granted(state, drain, steady, at + grant.expiresInMs).grant.deliveries).toHaveLength(1);
   });
 
-  it("lets the next probe in when the first came back without an attempt", () => {
+  it("admits the next probe when the first came back without an attempt", () => {
     const { grant, state } = granted(open, fresh, steady, at);
     const settlement = { lease: grant.id, signals: [], left: 1 };
     const { state: settled } = settle(state, settlement, steady, at + 10, 0);
     expect(granted(settled, drain, steady, at + 20).grant.deliveries).toEqual([7]);
   });
 
-  it("waits with its probe for the leases from before the opening", () => {
+  it("holds its probe back until the leases from before the opening have ended", () => {
     const old = granted(gate(), { ...fresh, startWithinMs: 60_000 });
     const state = { ...old.state, destinationState: open.destinationState };
     expect(refusal(state, drain, steady, at)).toMatchObject({ reason: "concurrency" });
   });
 });
 
-describe("a pause that asks have met", () => {
-  it("is followed by traffic from one, even if the gate is not told that it was lifted", () => {
+describe("a pause that refused requests", () => {
+  it("is followed by traffic from one, even if the gate does not learn that it was lifted", () => {
     const { state } = admit(gate(wide), fresh, paused, now);
     expect(granted(state).grant.width).toBe(1);
   });
 });
 
 describe("through any history of a gate", () => {
-  it("nothing is granted while the receiver's quiet lasts, a cool-down lasts or a person has paused it", () => {
+  it("nothing is granted during a hold, a cool-down or a pause", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { granted, before, quietUntil, settings, now } of momentsOf(history)) {
@@ -399,7 +399,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("every refusal names a time at which an ask is granted, or leads there in a few steps", () => {
+  it("every refusal names a time at which a request is granted, or leads there in a few steps", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         const last = [...momentsOf(history)].at(-1);

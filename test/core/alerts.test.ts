@@ -59,14 +59,14 @@ describe("a circuit", () => {
     expect(alerts.at(-1)).toEqual([600 * SECOND, "circuit_opened"]);
   });
 
-  it("that opens again is an alert once a minute has gone by since it was one", () => {
+  it("that opens again is an alert a minute after the last one", () => {
     const again = (after: number) => alertsOf([0, open], [0, closed], [after, open]).slice(2);
     expect(again(0)).toEqual([]);
     expect(again(MINUTE - 1)).toEqual([]);
     expect(again(MINUTE)).toEqual([[MINUTE, "circuit_opened"]]);
   });
 
-  it("that was open for long before it closed is an alert at once when it opens again", () => {
+  it("that was open for a long time before it closed is an alert at once when it opens again", () => {
     const moments: Moment[] = [0, 59, 70].map((seconds) => [seconds * SECOND, open]);
     const alerts = alertsOf(...moments, [71 * SECOND, closed], [72 * SECOND, open]);
     expect(alerts.at(-1)).toEqual([72 * SECOND, "circuit_opened"]);
@@ -99,7 +99,7 @@ describe("a storm", () => {
     expect(alertsOf([0, closed, storm], [MINUTE, closed, calm]).at(-1)).toEqual([MINUTE, "recovered"]);
   });
 
-  it("is not over at the bound itself, nor while the circuit is open", () => {
+  it("does not end at the bound itself, nor while the circuit is open", () => {
     const alerts = alertsOf([0, closed, storm], [MINUTE, closed, traffic(20, 99)], [2 * MINUTE, open]);
     expect(alerts.map(([, alert]) => alert)).toEqual(["storm_detected", "circuit_opened"]);
   });
@@ -115,7 +115,7 @@ describe("a storm", () => {
   });
 });
 
-it("a sweep has stalled when none was completed for more than five minutes, and one was ever", () => {
+it("the sweep has stalled if it was completed before, but not in the last five minutes", () => {
   expect(isStalled(NOW, NOW + 5 * MINUTE)).toBe(false);
   expect(isStalled(NOW, NOW + 5 * MINUTE + 1)).toBe(true);
   expect(isStalled(null, NOW)).toBe(false);

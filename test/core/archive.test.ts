@@ -17,7 +17,7 @@ const event = fc.oneof(fc.nat(), fc.constantFrom(0, 9, 10, MOST_EVENT - 1, MOST_
 const key = fc.record({ event, destination: fc.constantFrom("dst_a", "dst_zzz", "~"), at: fc.nat(2 ** 41) });
 
 describe("the names of exchanges", () => {
-  test("lead back to their events, and sort by them", () => {
+  test("contain the ids of their events, and sort by them", () => {
     fc.assert(
       fc.property(key, key, (one, other) => {
         const [name, next] = [archiveNameOf(one), archiveNameOf(other)];
@@ -28,14 +28,14 @@ describe("the names of exchanges", () => {
     );
   });
 
-  test("are apart for each attempt of an event", () => {
+  test("are different for each attempt of an event", () => {
     const names = [1, 12].flatMap((at) =>
       ["a", "b"].map((destination) => archiveNameOf({ event: 7, destination, at })),
     );
     expect(new Set(names).size).toBe(4);
   });
 
-  test("up to an event lie before what is behind it, and those of later ones after", () => {
+  test("of earlier events come before an event's, and those of later events after it", () => {
     fc.assert(
       fc.property(event, fc.constantFrom("dst_a", "dst_zzz"), fc.nat(), (one, destination, at) => {
         expect(archiveNameOf({ event: one, destination, at }) < nameBehind(one)).toBe(true);
@@ -45,7 +45,7 @@ describe("the names of exchanges", () => {
     );
   });
 
-  test("are none of other things in the bucket", () => {
+  test("are different from those of other objects in the bucket", () => {
     const name = archiveNameOf({ event: 7, destination: "dst_a", at: 1 });
     for (const other of [
       "",
@@ -74,14 +74,14 @@ describe("an archived exchange", () => {
       tenant,
     );
 
-  test("is that of the attempt that it says itself", () => {
+  test("belongs to the attempt that it names", () => {
     expect(found(archived)).toEqual(archived);
     expect(found(archived, "globex")).toBeUndefined();
     expect(found(archived, "acme", "dst_b")).toBeUndefined();
     expect(found(archived, "acme", "dst_a", 6)).toBeUndefined();
   });
 
-  test("may be without a response, and of bytes that are no text", () => {
+  test("may have no response, and bytes that are not text", () => {
     const { response, ...without } = archived;
     expect(found(without)).toEqual(without);
     for (const encoding of encodings)
@@ -90,12 +90,12 @@ describe("an archived exchange", () => {
     expect(encodings).toContain("utf-8");
   });
 
-  test("is none when it cannot be read", () => {
+  test("is ignored when it cannot be read", () => {
     const broken = ["", "{", "null", { ...archived, version: 2 }, { ...archived, request: undefined }];
     expect(broken.map((one) => found(one))).toEqual(broken.map(() => undefined));
   });
 
-  test("is no larger than what is read of one, however much its body is escaped", () => {
+  test("is never larger than the limit for reading one, however much its body is escaped", () => {
     const body = "\u0001".repeat(MOST_BODY_BYTES);
     const headers = { long: "x".repeat(100_000) };
     const largest = JSON.stringify({ ...archived, response: { ...archived.response, headers, body } });

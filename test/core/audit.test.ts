@@ -1,9 +1,9 @@
-/** The audit trail: which fields a change has changed, and that what it can tell is told somewhere. */
+/** The audit trail: which fields a change has changed, and that every action it knows is used. */
 import { globSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { actorKinds, auditActions, changesBetween } from "../../src/core/audit.ts";
 
-describe("the changes between two views of a thing are", () => {
+describe("the changes between two views of an object are", () => {
   test.each<[string, Record<string, unknown>, Record<string, unknown>, unknown]>([
     ["none where nothing differs", { a: 1, b: [{ c: 1 }] }, { b: [{ c: 1 }], a: 1 }, null],
     [
@@ -28,7 +28,7 @@ describe("the changes between two views of a thing are", () => {
     expect(changesBetween(before, after)).toEqual(changes);
   });
 
-  test("told without values where those are long", () => {
+  test("shown without values if those are long", () => {
     const around = JSON.stringify({ a: { from: "", to: 1 } }).length;
     const text = "x".repeat(8_192 - around);
     expect(changesBetween({ a: text }, { a: 1 })).toEqual({ a: { from: text, to: 1 } });
@@ -36,7 +36,7 @@ describe("the changes between two views of a thing are", () => {
     expect(changesBetween({ a: `${text}x`, b: 1 }, { a: 1, b: 2 })).toEqual({ a: long, b: long });
   });
 
-  test("told of a hundred fields where many are long", () => {
+  test("shown for at most a hundred fields if many are long", () => {
     const before = Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`f${i}`, "x".repeat(100)]));
     expect(Object.keys(changesBetween(before, {}) ?? {})).toEqual(Object.keys(before).slice(0, 100));
   });

@@ -69,7 +69,7 @@ test("a destination without an attempt is not disabled", () => {
 
 const anySample = fc.constantFrom(refused, failed, delivered);
 
-test("whatever came before, a success at the end is health", () => {
+test("a success at the end makes a destination healthy, whatever came before", () => {
   fc.assert(
     fc.property(fc.array(anySample), (metrics) => {
       expect(streakOf([...metrics, delivered])).toEqual(noFailures);
@@ -77,7 +77,7 @@ test("whatever came before, a success at the end is health", () => {
   );
 });
 
-test("settling in parts is settling at once", () => {
+test("settling in parts has the same result as settling at once", () => {
   fc.assert(
     fc.property(fc.array(anySample), fc.array(anySample), (first, second) => {
       expect(failureStreakAfter(streakOf(first), second, NOW)).toEqual(streakOf([...first, ...second]));

@@ -62,7 +62,7 @@ describe("jittered", () => {
     );
   });
 
-  it("never spreads a wait past the cap, of growing waits and of a list that has one", () => {
+  it("never spreads a wait past the cap, neither of growing waits nor of a list with a cap", () => {
     const capped = { schedule: [60, 100], cap: 100 };
     for (const delays of [{ base: 60, factor: 2, cap: 100 }, capped]) {
       expect(jittered(100, { proportional: 0.5 }, undefined, delays, almostOne)).toBe(100);

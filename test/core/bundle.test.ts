@@ -28,7 +28,7 @@ import {
 const indexes = fc.uniqueArray(fc.nat(99), { maxLength: 100 }).map((list) => list.sort((a, b) => a - b));
 
 describe("an event's number", () => {
-  test("leads back to its bundle and its index, and is in their order", () => {
+  test("contains its bundle and its index, and sorts by them", () => {
     fc.assert(
       fc.property(fc.nat(2 ** 40), fc.nat(99), (bundle, index) => {
         const number = eventAt(bundle, index);
@@ -51,13 +51,13 @@ describe("runs", () => {
     );
   });
 
-  test("are two numbers for however many neighbours", () => {
+  test("are two numbers for any number of neighbours", () => {
     expect(runsOf(Array.from({ length: 100 }, (_, i) => i))).toEqual([0, 99]);
     expect(runsOf([1, 3, 4, 5, 9])).toEqual([1, 1, 3, 5, 9, 9]);
     expect(runsOf([])).toEqual([]);
   });
 
-  test("that a person has edited into nonsense stand for a bounded number of indexes", () => {
+  test("that were edited into nonsense stand for a bounded number of indexes", () => {
     expect(indexesOf([5])).toEqual([]);
     expect(indexesOf([0])).toEqual([]);
     expect(runsInclude([0], 0)).toBe(false);
@@ -68,7 +68,7 @@ describe("runs", () => {
 });
 
 describe("a plan", () => {
-  test("tells of each event who gets it, and counts all deliveries", () => {
+  test("has the destinations of each event, and counts all deliveries", () => {
     const destinations = fc.subarray(["dst_a", "dst_b", "dst_c"]);
     fc.assert(
       fc.property(fc.array(destinations, { maxLength: 100 }), (each) => {
@@ -127,7 +127,7 @@ describe("a header", () => {
     ttlSeconds: fc.option(fc.constantFrom(1, 60, 3_600), { nil: undefined }),
   });
 
-  test("tells of each event its tags, its channels and its time to live, and is no longer without them", () => {
+  test("has the tags, channels and time to live of each event, and is shorter without them", () => {
     fc.assert(
       fc.property(fc.array(withOptions, { maxLength: 100 }), (events) => {
         const given = events.map(({ event, ...options }) => ({ ...event, ...options }));
@@ -150,7 +150,7 @@ describe("a header", () => {
     );
   });
 
-  test("tells of each event what it was given, and nothing of one that is not there", () => {
+  test("has the given properties of each event, and none of an event that does not exist", () => {
     fc.assert(
       fc.property(fc.array(event, { maxLength: 100 }), (events) => {
         const header = JSON.parse(JSON.stringify(storedHeader(events, { encoding: "gzip" })));
@@ -161,10 +161,10 @@ describe("a header", () => {
   });
 });
 
-describe("a header says", () => {
+describe("a header contains", () => {
   const plain = { tenant: "a", type: "x", bytes: 5 };
 
-  test("which events were posted for certain destinations, where there are any", () => {
+  test("which events were posted for certain destinations, if there are any", () => {
     const some = storedHeader([plain, { ...plain, isAddressed: true }, plain], { encoding: "gzip" });
     expect(some).toStrictEqual({
       ...storedHeader([plain, plain, plain], { encoding: "gzip" }),
@@ -181,12 +181,12 @@ describe("a header says", () => {
     expect(storedHeader([plain], { encoding: "plain" })).not.toHaveProperty("contentTypes");
   });
 
-  test("that code which does not know of request headers must not deliver without them", () => {
+  test("a mark that keeps code without support for request headers from delivering without them", () => {
     expect(storedHeader([plain], { encoding: "gzip", headerBytes: 20 })).toMatchObject({ version: 2 });
     expect(storedHeader([plain], { encoding: "gzip" })).toMatchObject({ version: 1 });
   });
 
-  test("nothing of an event whose part of it is cut off", () => {
+  test("nothing about an event whose part is cut off", () => {
     const header = { ...storedHeader([plain, plain], { encoding: "gzip" }), events: [0, 0, 5, 0, 0] };
     expect(headersOf(header)).toEqual([plain]);
     expect(headerAt(header, 1)).toBeUndefined();
@@ -217,7 +217,7 @@ describe("events are bundled", () => {
     deliverAt: fc.constantFrom(undefined, 1, 2),
   });
 
-  test("each once, in their order, within the bounds, and with those of the same time", () => {
+  test("each once, in order, within the bounds, and together with those of the same time", () => {
     fc.assert(
       fc.property(fc.array(sized, { maxLength: 300 }), (events) => {
         const bundles = bundled(events);

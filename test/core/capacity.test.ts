@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { capacityFor, type Wanted } from "../../src/core/capacity.ts";
+import { type CapacityRequest, capacityFor } from "../../src/core/capacity.ts";
 import type { DestinationState } from "../../src/core/destination-state.ts";
 import type { GateState, Side } from "../../src/core/gate-state.ts";
 import type { Lease } from "../../src/core/lease.ts";
 import { start as now, steady, trusted } from "../support/gate-arbitraries.ts";
 
-const wanted: Wanted = { lane: "fresh", deliveries: 1, connections: 5, startWithinMs: 0 };
+const wanted: CapacityRequest = { lane: "fresh", deliveries: 1, connections: 5, startWithinMs: 0 };
 const halfOpen = { kind: "half_open", since: now, trips: 1 } as const;
 
 function leaseOf(changes: Partial<Lease> = {}): Lease {
@@ -32,12 +32,12 @@ describe("the circuit's probe", () => {
     expect(capacityFor(gate({ leases }), wanted, steady, now)).toMatchObject({ probe: false, slots: 9 });
   });
 
-  it("waits for no rate", () => {
+  it("does not wait for the rate", () => {
     const spent = gate({ tat: now + 60_000 }, { circuit: halfOpen });
     expect(capacityFor(spent, wanted, steady, now)).toMatchObject({ probe: true, reservation: { sends: 1 } });
   });
 
-  it("waits for the end of what was under way before, however wide the window was", () => {
+  it("waits for the end of earlier attempts, however wide the window was", () => {
     expect(capacityFor(gate({}, { circuit: halfOpen }), wanted, steady, now)).toMatchObject({ probe: true });
     expect(capacityFor(gate({ leases: [leaseOf()] }, { circuit: halfOpen }), wanted, steady, now)).toEqual({
       reason: "concurrency",
@@ -46,7 +46,7 @@ describe("the circuit's probe", () => {
   });
 });
 
-describe("what is asked for", () => {
+describe("a request", () => {
   it("is refused as long as a hold lasts", () => {
     const held = gate({}, { heldUntil: now + 4_000 });
     expect(capacityFor(held, wanted, steady, now)).toEqual({ reason: "hold", until: now + 4_000 });
@@ -70,7 +70,7 @@ describe("live traffic", () => {
     expect(capacityFor(crashing, drain, steady, now)).toMatchObject({ slots: 10 });
   });
 
-  it("is left to drains where an attempt takes longer than a second, and not where it takes one", () => {
+  it("is left to drains if an attempt takes longer than a second, but not if it takes a second", () => {
     expect(capacityFor(gate({}, { tookMs: 1_000 }), wanted, steady, now)).toMatchObject({ slots: 10 });
     const slow = capacityFor(gate({}, { tookMs: 1_001 }), wanted, steady, now);
     expect(slow).toEqual({ reason: "slow", until: now });
@@ -78,7 +78,7 @@ describe("live traffic", () => {
     expect(capacityFor(gate({}, { tookMs: 1_001 }), drain, steady, now)).toMatchObject({ slots: 10 });
   });
 
-  it("is refused the last send that the rate allows now where it is the backlog's turn", () => {
+  it("is refused the last send that the rate allows now if it is the backlog's turn", () => {
     const state = gate({ turns: backlogsTurn });
     const settings = { ...steady, ratePerSecond: 10, rateBurst: 1 };
     expect(capacityFor(state, wanted, settings, now)).toMatchObject({ reason: "rate" });
@@ -88,7 +88,7 @@ describe("live traffic", () => {
     });
   });
 
-  it("is granted a send at the backlog's turn where the rate allows another one now", () => {
+  it("is granted a send at the backlog's turn if the rate allows another one now", () => {
     const settings = { ...steady, ratePerSecond: 10, rateBurst: 2 };
     expect(capacityFor(gate({ turns: backlogsTurn }), wanted, settings, now)).toMatchObject({
       reservation: { sends: 1 },
@@ -106,7 +106,7 @@ describe("a refusal for concurrency", () => {
     expect(capacityFor(gate({ leases }), wanted, steady, now)).toEqual(refusal);
   });
 
-  it("comes when all connections are leased, though the window has room, and the other way round", () => {
+  it("comes when all connections are leased although the window has room, and vice versa", () => {
     const allSlots = [leaseOf({ slots: 10, width: 1 })];
     expect(capacityFor(gate({ leases: allSlots }), wanted, steady, now)).toMatchObject({
       reason: "concurrency",
@@ -117,7 +117,7 @@ describe("a refusal for concurrency", () => {
     });
   });
 
-  it("may end at once where nothing is leased and it is the backlog's turn", () => {
+  it("may end at once if nothing is leased and it is the backlog's turn", () => {
     const settings = { ...steady, maxConcurrency: 1 };
     const refused = capacityFor(gate({ turns: backlogsTurn }), wanted, settings, now);
     expect(refused).toEqual({ reason: "concurrency", until: now });

@@ -42,7 +42,7 @@ test.each<[string, object, string | undefined]>([
   expect(outcome?.fault).toBe(fault);
 });
 
-test("an answer must come within half of the timeout, where the request is to be accepted", () => {
+test("the answer to a request that is to be accepted must come within half of the timeout", () => {
   const promptness = (check: string, tookMs: number) =>
     outcomeOf(check, { status: 204, tookMs }).find((one) => one.check === "prompt_answer");
   expect(promptness("large_body", 500)).toMatchObject({ result: "passed", took_ms: 500, limit_ms: 500 });
@@ -76,7 +76,7 @@ test("checks that a signature form cannot pass do not apply", () => {
   expect(left({ form: "standard" }, { form: "github" })).toEqual(["rotated_secret", "old_timestamp"]);
 });
 
-test("the suite ends when nobody answers, when the receiver asks for quiet, and after half a minute", () => {
+test("the suite ends when nothing answers, when the receiver asks for quiet, and after half a minute", () => {
   expect(endsSuite(named("valid"), answer({ error: "dns" }), 0)).toBe(true);
   expect(endsSuite(named("unsigned"), answer({ error: "connection_lost" }), 0)).toBe(false);
   expect(endsSuite(named("unsigned"), answer({ status: 429 }), 0)).toBe(true);
@@ -85,7 +85,7 @@ test("the suite ends when nobody answers, when the receiver asks for quiet, and 
   expect(endsSuite(named("unsigned"), answer({ status: 401 }), 30_001)).toBe(true);
 });
 
-test("a body is JSON that libraries write otherwise, and the altered one is the same JSON", () => {
+test("a body is JSON that libraries would write differently, and the altered body is the same JSON", () => {
   const text = certificationBody("breakwater.test", "2026-11-26T00:00:00.000Z", false);
   expect(JSON.stringify(JSON.parse(text))).not.toBe(text);
   const bytes = altered(new TextEncoder().encode(text));

@@ -92,7 +92,7 @@ describe("a closed circuit", () => {
     expect(failed.kind).toBe("closed");
   });
 
-  it("counts an attempt that comes a tenth of the window later for as much longer", () => {
+  it("counts an attempt that comes a tenth of the window later for that much longer", () => {
     const second = start + breaker.windowMs / 10;
     const times = [start, second, second, second, start + breaker.windowMs];
     const four = times.reduce((c, at) => afterOne(c, "unhealthy", at), closedCircuit(start));
@@ -115,7 +115,7 @@ describe("a closed circuit", () => {
     });
   });
 
-  it("begins with the first cool-down again even where a single failure opens it", () => {
+  it("begins with the first cool-down again even if a single failure opens it", () => {
     const recovered = afterOne(halfOpen(6), "healthy", start);
     const touchy = { ...breaker, minAttempts: 1 };
     expect(afterOne(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({
@@ -132,7 +132,7 @@ describe("a closed circuit", () => {
     expect(openedAfter(breaker.windowMs)).toMatchObject({ trips: 1 });
   });
 
-  it("goes on with longer cool-downs when it opens again within a window", () => {
+  it("continues with longer cool-downs when it opens again within a window", () => {
     const recovered = afterOne(halfOpen(2), "healthy", start);
     expect(afterOutcomes("fffff", start + 1000, breaker, recovered)).toMatchObject({
       kind: "open",
@@ -180,7 +180,7 @@ describe("a half-open circuit", () => {
     expect(again).toEqual({ kind: "open", since: start, until: start + 60_000, trips: 2 });
   });
 
-  it("waits for ever for a probe that says nothing", () => {
+  it("waits for ever for a probe without an outcome", () => {
     expect(circuitAt(halfOpen(1), start + hourMs)).toEqual(halfOpen(1));
   });
 });
@@ -201,7 +201,7 @@ describe("the cool-down", () => {
     expect(until(almostOne)).toMatchObject({ until: start + 33_000 });
   });
 
-  it("obeys a cap below the first cool-down", () => {
+  it("respects a cap below the first cool-down", () => {
     const capped = { ...breaker, maxCooldownMs: 10_000 };
     expect(afterOne(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
   });
@@ -291,7 +291,8 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
           now += afterMs;
           past.push({ at: now, failed: health === "unhealthy" ? 1 : 0 });
           circuit = afterOne(circuit, health, now);
-          // What is younger than nine tenths of the window is counted for sure; older than eleven, never.
+          // An outcome younger than nine tenths of the window is certainly counted; one older than eleven tenths never
+          // is.
           const young = past.filter(({ at }) => at > now - 0.9 * breaker.windowMs);
           const maybe = past.filter(({ at }) => at > now - 1.1 * breaker.windowMs);
           const mustBe =
@@ -307,7 +308,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
     );
   });
 
-  it("always leads from open to half-open, and from there on with the next outcome", () => {
+  it("always leads from open to half-open, and from there to the next state with the next outcome", () => {
     fc.assert(
       fc.property(outcomes, (list) => {
         for (const { before, circuit, now } of played(list)) {

@@ -31,7 +31,7 @@ describe("classify", () => {
     }
   });
 
-  it("takes 410 as permanent even where the rules would retry it", () => {
+  it("takes 410 as permanent even if the rules would retry it", () => {
     expect(classify(response(410), { clientErrors: { permanent: [] }, attemptLimits: {} })).toBe("permanent");
     expect(classify(response(410), { clientErrors: { retried: [410] }, attemptLimits: {} })).toBe(
       "permanent",
@@ -131,7 +131,7 @@ describe("exchangeOf", () => {
     [302, "challenge"],
     [410, "challenge"],
     [403, "block"],
-  ])("takes %i with cf-mitigated: %s for what it says", (status, mitigated) => {
+  ])("takes %i with cf-mitigated: %s literally", (status, mitigated) => {
     expect(from(status, "", { "cf-mitigated": mitigated })).toEqual({ kind: "response", status });
   });
 
@@ -166,7 +166,7 @@ describe("healthOf", () => {
     expect(healthOfExchange(response(status))).toBe("unhealthy");
   });
 
-  it("sees trouble behind 503 even where it says when to come back", () => {
+  it("sees trouble behind 503 even with a Retry-After", () => {
     expect(healthOfExchange({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
   });
 

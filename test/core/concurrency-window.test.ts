@@ -35,7 +35,7 @@ describe("the window", () => {
     expect(widthOf(grownBy(taught, 18), 1000)).toBe(10);
   });
 
-  it("is halved by trouble, and remembers where", () => {
+  it("is halved by trouble, and remembers the threshold", () => {
     expect(halved({ size: 16, threshold: 100 })).toMatchObject({ size: 8, threshold: 8 });
     expect(halved({ size: 3, threshold: 100 })).toMatchObject({ size: 1.5, threshold: 2 });
   });
@@ -56,13 +56,13 @@ describe("the window", () => {
     expect(again.threshold).toBeCloseTo(8.125 / 2);
   });
 
-  it("learns nothing from trouble with one at a time: it was not the width", () => {
+  it("learns nothing from trouble with one attempt at a time, which the width did not cause", () => {
     expect(halved(newWindow).threshold).toBe(newWindow.threshold);
     expect(halved({ size: 1.9, threshold: 100 }).threshold).toBe(100);
     expect(halved({ size: 2, threshold: 100 }).threshold).toBe(2);
   });
 
-  it("keeps what trouble has taught through a reopening in the midst of it", () => {
+  it("keeps the learned threshold when the circuit reopens meanwhile", () => {
     expect(reopened({ size: 3, threshold: 8, troubled: true })).toEqual({ size: 1, threshold: 8 });
   });
 
@@ -76,7 +76,7 @@ describe("the window", () => {
     expect(reopened(reopened({ size: 16, threshold: 4 }))).toEqual({ size: 1, threshold: 16 });
   });
 
-  it("allows no more than max_concurrency, at once when that is lowered", () => {
+  it("allows no more than max_concurrency, immediately after that is lowered", () => {
     expect(widthOf({ size: 50, threshold: 100 }, 3)).toBe(3);
     expect(widthOf(grownBy(newWindow, 100, 10), 1000)).toBe(10);
   });
@@ -91,7 +91,7 @@ describe("the window", () => {
     expect(eased({ size: 16, threshold: 8 }, remaining)).toEqual({ size, threshold: 8 });
   });
 
-  it("stays finite and between one and max_concurrency through any luck, and through JSON", () => {
+  it("stays finite and between one and max_concurrency through any outcomes, and through JSON", () => {
     const luck = fc.array(fc.oneof(fc.constantFrom("up", "up", "down", "blocked", "saved"), fc.nat(100)), {
       maxLength: 300,
       size: "max",

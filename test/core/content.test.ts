@@ -1,4 +1,4 @@
-/** What is stored and sent of an event's content. */
+/** The stored and sent forms of an event's content. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bodyFormOf, bodyForms, Content, dataIn, envelopeOf } from "../../src/core/content.ts";
@@ -6,7 +6,7 @@ import { bodyFormOf, bodyForms, Content, dataIn, envelopeOf } from "../../src/co
 const utf8 = new TextEncoder();
 
 describe("the data in an envelope", () => {
-  test("is found by its bytes, whatever the data has in it", () => {
+  test("is found by its bytes, whatever the data contains", () => {
     // The API takes no other types.
     const type = fc.stringMatching(/^[A-Za-z0-9_.-]{1,20}$/);
     fc.assert(
@@ -23,7 +23,7 @@ describe("the data in an envelope", () => {
   });
 });
 
-test("a stored form that nobody knows counts as the envelope", () => {
+test("an unknown stored form counts as the envelope", () => {
   for (const form of bodyForms) expect(bodyFormOf(form)).toBe(form);
   expect(bodyForms).toContain("data");
   expect(["", null, undefined, "Data", 1].map(bodyFormOf)).toEqual(Array(5).fill("envelope"));

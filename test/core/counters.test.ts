@@ -50,7 +50,7 @@ describe("counting", () => {
     expect(countersAfter(empty, [metric({ attempt })]).attempts[place]).toBe(1);
   });
 
-  it("counts each class of results by itself", () => {
+  it("counts each class of results separately", () => {
     for (const [place, result] of results.entries())
       expect(countersAfter(empty, [metric({ result })]).results[place]).toBe(1);
     expect(totalOf(countersAfter(empty, [metric({ result: "other" })]).results)).toBe(1);
@@ -58,7 +58,7 @@ describe("counting", () => {
 });
 
 describe("a stored value", () => {
-  it("is taken for counters if it has all of their parts, in their lengths", () => {
+  it("is taken for counters if it has all of their parts, in their full lengths", () => {
     expect(isCounters(JSON.parse(JSON.stringify(countersAfter(empty, [metric()]))))).toBe(true);
     expect(isCounters({ ...empty, added: "later" })).toBe(true);
   });
@@ -84,7 +84,7 @@ describe("a stored value", () => {
 
 const metrics = fc.array(attemptMetricArbitrary, { maxLength: 50 });
 
-test("counting in two steps, or in two places, comes to the same as counting at once", () => {
+test("counting in two steps, or in two places, has the same result as counting at once", () => {
   fc.assert(
     fc.property(metrics, metrics, (a, b) => {
       const atOnce = countersAfter(empty, [...a, ...b]);

@@ -35,7 +35,7 @@ describe("a crash loop", () => {
     expect(isApart(lost(times))).toBe(apart);
   });
 
-  it("takes leases that are lost at the same time for one event, such as a deploy", () => {
+  it("takes leases that are lost at the same time for one event, such as a deployment", () => {
     const once = afterLostLease(noCrashLoop, NOW);
     expect(afterLostLease(once, NOW + 29_999)).toEqual(once);
     expect(afterLostLease(once, NOW + 30_000).level).toBe(2);
@@ -52,14 +52,14 @@ describe("a crash loop", () => {
     expect(afterSettledLease(loop)).toEqual(loop);
   });
 
-  it("begins a lost lease anew to count from, so that a delivery at fault keeps it", () => {
+  it("counts anew from each lost lease, so that a faulty delivery sustains it", () => {
     let loop = lost(2);
     for (let i = 0; i < 9; i++) loop = afterSettledLease(loop);
     loop = afterSettledLease(afterLostLease(loop, NOW + 10 * MINUTE));
     expect(loop).toMatchObject({ level: 3, settled: 1 });
   });
 
-  it("comes to each delivery in turn, alone, whichever is at fault", () => {
+  it("tries each delivery alone in turn, whichever is at fault", () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 300 }), (count) => {
         const deliveries = Array.from({ length: count }, (_, i) => i);
@@ -76,7 +76,7 @@ describe("a crash loop", () => {
       expect(portionOf(lost(1), [1, 2, 3, 4, 5], 100, turn).toSorted()).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("without lost leases leaves the order as it is", () => {
+  it("does not change the order without lost leases", () => {
     expect(portionOf(noCrashLoop, [3, 1, 2], 2, 5)).toEqual([3, 1]);
   });
 });
@@ -90,7 +90,7 @@ describe("the gate", () => {
   const window = { size: 100, threshold: 100 };
   const wide = { ...fresh, destinationState: { ...fresh.destinationState, window } };
 
-  it("gives a drain in a crash loop fewer than it asks for, also when it asks for all", () => {
+  it("gives a drain in a crash loop fewer deliveries than it requests, even when it requests all", () => {
     const { most: _, ...all } = { ...request, lane: "backlog" as const };
     const { result } = admit({ ...wide, crashLoop: lost(1) }, all, steady, NOW);
     expect(result.grant?.deliveries).toHaveLength(12);
@@ -121,7 +121,7 @@ describe("the gate", () => {
     expect(ask(state, now, "fresh").result.refused?.reason).not.toBe("crash_loop");
   });
 
-  it("takes what a former incarnation may have granted, and nobody settles, for no lost lease", () => {
+  it("does not count slack of a former incarnation that nothing settles as a lost lease", () => {
     const lost = {
       id: "lost-1",
       lane: "fresh",

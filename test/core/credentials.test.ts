@@ -29,7 +29,7 @@ describe("the token of a key", () => {
     expect(claimedKey(keyToken(id, ofKey))).toBe(id);
   });
 
-  it("names no key once any one of its characters is another", () => {
+  it("names no key after any single character is changed", () => {
     const changed = [...token].flatMap((own, at) =>
       [..."0123456789abcdefghijklmnopqrstuvwxyz_A"]
         .filter((other) => other !== own)
@@ -64,25 +64,25 @@ describe("a key", () => {
   });
 });
 
-describe("what is remembered of a key", () => {
-  it("holds until it is stale, and that is within a minute", () => {
+describe("a cached key", () => {
+  it("is used until it is stale, which it is within a minute", () => {
     expect(isRemembered(NOW, NOW)).toBe(true);
     expect(isRemembered(NOW, NOW + REMEMBERED_MS - 1)).toBe(true);
     expect(isRemembered(NOW, NOW + REMEMBERED_MS)).toBe(false);
     expect(REMEMBERED_MS).toBeLessThanOrEqual(60_000);
   });
 
-  it("holds for another time where one is given", () => {
+  it("is used for another time if one is given", () => {
     expect(isRemembered(NOW, NOW + 4999, 5000)).toBe(true);
     expect(isRemembered(NOW, NOW + 5000, 5000)).toBe(false);
   });
 
-  it("does not hold when the clock was set back", () => {
+  it("is not used when the clock was set back", () => {
     expect(isRemembered(NOW, NOW - 1)).toBe(false);
   });
 });
 
-it("a use is written down the first time, and then once an hour", () => {
+it("has its use recorded the first time, and then once an hour", () => {
   expect(isWorthWriting(null, NOW)).toBe(true);
   expect(isWorthWriting(null, 5)).toBe(true);
   expect(USE_WRITTEN_MS).toBe(3_600_000);

@@ -16,7 +16,7 @@ describe("a dead-letter digest", () => {
     expect(digestAfter(first.deadLetterDigest, 1, NOW).isDue).toBe(false);
   });
 
-  it("is scheduled with the first also by a clock that has only begun", () => {
+  it("is scheduled with the first dead delivery also when the clock is at its beginning", () => {
     expect(digestAfter(emptyDigest, 1, 1).isDue).toBe(true);
   });
 
@@ -37,18 +37,18 @@ describe("a dead-letter digest", () => {
     });
   });
 
-  it("is not scheduled where nothing has died", () => {
+  it("is not scheduled if no delivery is dead", () => {
     expect(digestAfter(emptyDigest, 0, NOW)).toEqual({ deadLetterDigest: emptyDigest, isDue: false });
   });
 
-  it("that is paid is none", () => {
+  it("that was sent is over", () => {
     expect(afterDigestSent(first.deadLetterDigest, first.deadLetterDigest, NOW + MINUTE)).toEqual({
       deadLetterDigest: emptyDigest,
       isDue: false,
     });
   });
 
-  it("of those who have died while it was paid is one of its own", () => {
+  it("of deliveries that died while one was being sent is a separate one", () => {
     const more = digestAfter(first.deadLetterDigest, 5, NOW + MINUTE).deadLetterDigest;
     const left = { dead: 5, since: NOW + MINUTE, sentAt: NOW + MINUTE };
     expect(afterDigestSent(more, first.deadLetterDigest, NOW + MINUTE)).toEqual({
@@ -57,7 +57,7 @@ describe("a dead-letter digest", () => {
     });
   });
 
-  it("is paid once", () => {
+  it("is sent once", () => {
     const next = digestAfter(emptyDigest, 1, NOW + MINUTE).deadLetterDigest;
     expect(afterDigestSent(next, first.deadLetterDigest, NOW + MINUTE)).toEqual({
       deadLetterDigest: next,

@@ -44,7 +44,7 @@ test("a binding may be used by the tenants that are named, or by all", () => {
   expect(may([])).toEqual([false, false]);
 });
 
-test("whatever is written, a tenant may use a binding only where it or * is named", () => {
+test("a tenant may use a binding only if the tenant or * is named, whatever else is written", () => {
   const text = fc.string({ unit: fc.constantFrom(..."AB:;,* ac") });
   fc.assert(
     fc.property(text, (given) => {

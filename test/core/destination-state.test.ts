@@ -101,7 +101,7 @@ describe("conditionAfter", () => {
     expect(hearing(wide, [signal()]).window.size).toBe(4);
   });
 
-  it("takes the receiver's word for what it will still take", () => {
+  it("uses the receiver's statement of its remaining requests", () => {
     expect(hearing(wide, [{ ...fine(), remaining: 6 }]).window.size).toBe(3);
   });
 
@@ -130,13 +130,13 @@ describe("conditionAfter", () => {
     expect(hearing(wide, asked).heldUntil).toBe(start + 20_000);
   });
 
-  it("does not widen for successes that come in during a hold: they were under way before it", () => {
+  it("does not widen for successes during a hold, whose attempts began before it", () => {
     const quiet = [{ ...busy(), holdUntil: start + 10_000 }, fine(start + 1), fine(start + 9_999)];
     expect(hearing(wide, quiet).window.size).toBe(1);
     expect(hearing(wide, [...quiet, fine(start + 10_000)]).window.size).toBe(2);
   });
 
-  it("does not widen for successes that come in during a pause", () => {
+  it("does not widen for successes during a pause", () => {
     expect(hearing(wide, [fine(), fine()], { ...steady, paused: true }).window.size).toBe(8);
   });
 
@@ -149,7 +149,7 @@ describe("conditionAfter", () => {
     expect(hearing(wide, [{ ...failed(), backsOff: false }]).window).toEqual(wide.window);
   });
 
-  it("does not count failures while blocked again: the size that worked stays the threshold", () => {
+  it("does not count failures while blocked: the size that worked stays the threshold", () => {
     const held = destinationStateAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
     expect(hearing(held, [busy(start + 1), failed(start + 2)]).window).toEqual({ size: 1, threshold: 8 });
     expect(hearing(held, [busy(start + 10_000)]).window).toMatchObject({ size: 1, threshold: 8 });
@@ -164,7 +164,7 @@ describe("conditionAfter", () => {
     ).toBe("closed");
   });
 
-  it("learns from a 429 that the rate at which it was sent was too much, and from nothing else", () => {
+  it("learns only from a 429 that the rate of sending was too high", () => {
     const ten = { ...wide, window: { size: 10, threshold: 100 }, tookMs: 200 };
     const rateAfter = (signal: AttemptSignal) =>
       effectiveRate(hearing(ten, [signal]).adaptiveLimit, steady, start).perSecond;
@@ -185,13 +185,13 @@ describe("conditionAfter", () => {
     expect(adaptiveLimit.perSecond).toBeCloseTo(width * 10 * 0.7);
   });
 
-  it("sees a receiver that hangs: one failure per timeout is enough to open", () => {
+  it("opens for a hanging receiver: one failure per timeout suffices", () => {
     const settings = { ...steady, timeoutMs: 30_000, breaker: { ...steady.breaker, windowMs: 1_000 } };
     const hangs = Array.from({ length: 5 }, (_, i) => failed(start + i * 30_000));
     expect(hearing(newDestinationState(start), hangs, settings).circuit.kind).toBe("open");
   });
 
-  it("follows how long attempts take, and keeps the last figure when nothing is said", () => {
+  it("follows the duration of attempts, and keeps the last figure when none is reported", () => {
     const slower = hearing(wide, [{ ...fine(), tookMs: 1000 }]);
     expect(slower.tookMs).toBeGreaterThan(0);
     expect(
@@ -205,7 +205,7 @@ describe("conditionAfter", () => {
 });
 
 describe("what the gate has learned", () => {
-  it("blocks a holder with what other leases have found, and never unblocks it", () => {
+  it("blocks a holder for what other leases have found, and never unblocks it", () => {
     expect(withLearned(wide, both)).toEqual({ ...wide, circuit: open.circuit, heldUntil: both.heldUntil });
     expect(withLearned(both, wide)).toEqual(both);
     expect(withLearned(held, { ...wide, heldUntil: start + 1 }).heldUntil).toBe(held.heldUntil);
@@ -229,11 +229,11 @@ describe("the window that a holder takes to its next lease", () => {
     expect(carriedOver(sized(own), sized(since), sized(gates)).window.size).toBe(size);
   });
 
-  it("is its own where the gate's is as large", () => {
+  it("is its own if the gate's is equally large", () => {
     expect(carriedOver(sized(8, 50), sized(8), sized(8, 70)).window).toEqual({ size: 8, threshold: 50 });
   });
 
-  it("comes with what the gate has learned", () => {
+  it("comes with the gate's other knowledge", () => {
     expect(carriedOver(wide, wide, both)).toMatchObject({ circuit: open.circuit, heldUntil: both.heldUntil });
   });
 });
@@ -260,7 +260,7 @@ describe("the events between two states", () => {
       true,
       ["hold_ended", "held"],
     ],
-  ])("tell of %s", (_, holding, before, after, ms, isHeld, events) => {
+  ])("include %s", (_, holding, before, after, ms, isHeld, events) => {
     const change = circuitChange({ destinationState: before, holding }, after, start + ms);
     expect(change).toEqual({ holding: isHeld, events });
   });
@@ -284,7 +284,7 @@ describe("a worker's copy of the state", () => {
       return { at, health, backsOff: health !== "healthy", tookMs, ...hold };
     });
 
-  it("never trusts the destination with more at once than it was granted, but for successes", () => {
+  it("never allows more concurrency than was granted, except after successes", () => {
     fc.assert(
       fc.property(
         fc.array(signal, { maxLength: 50 }),

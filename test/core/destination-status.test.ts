@@ -20,7 +20,7 @@ const minute = (from: number, changes: Partial<Traffic[number]> = {}) => ({
   ...changes,
 });
 
-describe("a destination about which the gate is not asked", () => {
+describe("the status of a destination without a query to its gate", () => {
   it("is paused, whatever its gate says, and has the reason", () => {
     const paused = { status: "paused", statusReason: "gone", maxConcurrency: 10 } as const;
     const status = { kind: "paused", reason: "gone" };
@@ -70,7 +70,7 @@ describe("a destination that is blocked", () => {
     expect(statusOf({ ...open, minutes, traffic })).toEqual({ ...circuitOpen, last });
   });
 
-  it("has no failures where none are known", () => {
+  it("has no failures if none are known", () => {
     expect(statusOf(open)).not.toHaveProperty("last");
   });
 });
@@ -97,7 +97,7 @@ describe("a destination that admits attempts", () => {
     expect(statusOf(view).kind).toBe(kind);
   });
 
-  it("is in a storm, or at the limit of its rate, whatever its attempts come to", () => {
+  it("is in a storm, or at the limit of its rate, whatever the outcomes of its attempts", () => {
     const storm = { ...idleGateView.traffic, first: 20, retries: 120, retryRatio: 6, storm: true };
     expect(statusOf({ traffic: storm })).toEqual({ kind: "storm", retryRatio: 6 });
     const limited = { kind: "rate_limited", until: NOW + 500 };

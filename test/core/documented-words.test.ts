@@ -27,7 +27,7 @@ const reasonsOf = (state: string) => {
 const same = (words: readonly string[], others: readonly string[]) =>
   expect([...new Set(words)].sort()).toEqual([...new Set(others)].sort());
 
-test("the reasons of each state of a delivery", () => {
+test("the documentation has the reasons of each state of a delivery", () => {
   const documented = {
     queued: ["scheduled", "order", "order_held"],
     waiting: waitingReasons,
@@ -44,12 +44,12 @@ test("the reasons of each state of a delivery", () => {
   );
 });
 
-test("the reasons of a replay", () => {
+test("the documentation has the reasons of a replay", () => {
   const [, sentence = ""] = /`reason` (says why a replay is slow[^.]+)\./.exec(page) ?? [];
   same(wordsIn(sentence), replayReasons);
 });
 
-test("the reasons for which a destination is paused by itself, and that an operator pauses it", () => {
+test("the documentation has the reasons of automatic pauses, and that of a pause by an operator", () => {
   const [, section = ""] = /^## Automatic pauses\n(.+?)^## /ms.exec(page) ?? [];
   const documented = [...section.matchAll(/\(`(\w+)`\)/g)].map(([, reason = ""]) => reason);
   same(["manual", ...documented], pauseReasons);
@@ -60,12 +60,12 @@ test("the reasons for which a destination is paused by itself, and that an opera
   same([...byStreak.map(String), "transform_failing"], disableReasons);
 });
 
-test("the scopes of an API key", () => {
+test("the documentation has the scopes of an API key", () => {
   const [line = ""] = /^- `events:write` posts events\..+$/m.exec(pageOf("reference.md")) ?? [];
   same(wordsIn(line), scopes);
 });
 
-test("the tags and filters of templates", () => {
+test("the documentation has the tags and filters of templates", () => {
   const listed = pageOf("transformations.md").replaceAll(/\s+/g, " ");
   const [, tags = ""] = /\*\*Tags\*\*: ([^.]+)\./.exec(listed) ?? [];
   const [, filters = ""] = /\*\*Filters\*\*: ([^.]+)\./.exec(listed) ?? [];

@@ -10,7 +10,7 @@ import {
 const counts = Array.from({ length: 170 }, (_, i) => i + 1);
 
 describe("the queries of drains", () => {
-  it("suffice for a step with as many databases as there may be", () => {
+  it("suffice for a step with the most databases", () => {
     for (const databases of counts) expect(queriesOfStep(databases)).toBeLessThanOrEqual(DRAIN_QUERIES);
   });
 
@@ -25,7 +25,7 @@ describe("the queries of drains", () => {
     expect(mostOfStep(databases)).toBe(most);
   });
 
-  it("let as many drains run beside each other as can each make a step", () => {
+  it("let only as many drains run at the same time as can each make a step", () => {
     for (const databases of counts) {
       const most = mostSideBySide(databases, 0);
       expect(mayBeginSteps(0, databases, most)).toBe(true);
@@ -34,7 +34,7 @@ describe("the queries of drains", () => {
     expect([1, 10, 16, 32, 100].map((databases) => mostSideBySide(databases, 0))).toEqual([37, 6, 3, 1, 1]);
   });
 
-  it("are kept for the drains that come after the others", () => {
+  it("are reserved for the drains that come after the others", () => {
     expect(mostSideBySide(10, 2)).toBe(4);
     expect(mostSideBySide(10, 6)).toBe(0);
     expect(mostSideBySide(100, 5)).toBe(0);

@@ -3,7 +3,7 @@ import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../../src/c
 
 const looksAt = ({ perEnd, between }: DrainRange) => 2 * perEnd + between;
 
-/** What a drain looks at that finds it too crowded every time. */
+/** The ranges of a drain that finds each of them too crowded. */
 function reachesOf(drains: number): DrainRange[] {
   const reaches = [drainRangeOf(drains, 0)];
   for (let distance = 1; !reaches.at(-1)?.isFurthest; distance++)
@@ -11,34 +11,36 @@ function reachesOf(drains: number): DrainRange[] {
   return reaches;
 }
 
-it.each([1, 4, 17, 167])("a drain of %d looks first at no more than it may lease", (drains) => {
+it.each([1, 4, 17, 167])("a drain of %d first reads no more than it may lease", (drains) => {
   expect(looksAt(drainRangeOf(drains, 0))).toBe(LEASED);
 });
 
-it.each([2, 3])("a drain of %d looks at once at what so few may hold", (drains) => {
+it.each([2, 3])("a drain of %d reads at once everything that this few drains may hold", (drains) => {
   expect(drainRangeOf(drains, 0)).toMatchObject({ perEnd: (LEASED / 2) * drains, isFurthest: true });
 });
 
 describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
-  it("looks further each time, and in the end at all that the drains together may hold", () => {
+  it("reads further each time, and in the end everything that the drains together may hold", () => {
     const looked = reachesOf(drains).map(looksAt);
     expect(looked).toEqual([...new Set(looked)].sort((a, b) => a - b));
     expect(looked.at(-1)).toBe(LEASED * drains);
   });
 });
 
-it.each([1, 3, 17])("a drain of %d that is attempting some already reads past as many of each", (drains) => {
+it.each([
+  1, 3, 17,
+])("a drain of %d that is already attempting some reads past that many at each end", (drains) => {
   for (const distance of [0, 2])
     expect(drainRangeOf(drains, distance, 1).perEnd).toBe(2 * drainRangeOf(drains, distance).perEnd);
 });
 
 describe("beside others", () => {
-  it("a drain works at a place that costs the same however many they are", () => {
+  it("a drain works at a place that costs the same however many drains there are", () => {
     expect(drainRangeOf(17, 1)).toEqual(drainRangeOf(167, 1));
     expect(drainRangeOf(17, 1).between).toBeGreaterThan(0);
   });
 
-  it("it stays there, and looks at everything only while that is taken too", () => {
+  it("a drain stays at its place, and reads everything only while that is taken too", () => {
     expect(nextDistance(0, false)).toBe(0);
     expect(nextDistance(0, true)).toBe(1);
     expect(nextDistance(1, false)).toBe(1);

@@ -40,7 +40,7 @@ function gate(
 }
 const wide = { window: { size: 20, threshold: 20 } };
 
-describe("turning away", () => {
+describe("a refusal", () => {
   it("schedules drains for the moment at which the block may end", () => {
     expect(afterRefusal(silent, now + 9_000, now)).toEqual({ ...silent, waitingSince: now, at: now + 9_000 });
   });
@@ -49,7 +49,7 @@ describe("turning away", () => {
     expect(afterRefusal(silent, now, now).at).toBe(now + 1_000);
   });
 
-  it("schedules none where the end is not known", () => {
+  it("schedules none if the end is not known", () => {
     expect(afterRefusal(silent, null, now)).toEqual({ ...silent, waitingSince: now });
   });
 });
@@ -71,35 +71,35 @@ describe("the alarm that has gone off", () => {
     expect(drainsDue(gate(silent), now)).toEqual({ drainSchedule: silent, drains: 0, drainsAtWork: 0 });
   });
 
-  it("sends for one drain, and is set for the case that it never comes", () => {
+  it("sends one drain, and is set again in case that drain is lost", () => {
     const { drainSchedule, drains } = drainsDue(gate(waiting), now);
     expect(drains).toBe(1);
     expect(drainSchedule).toMatchObject({ expectedSince: now, at: now + lostMs, expected: 1 });
   });
 
-  it("sends for as many drains as the window has room for", () => {
+  it("sends as many drains as the window has room for", () => {
     expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / CONNECTIONS));
     expect(drainsDue({ ...gate(waiting, wide), maxConcurrency: 7 }, now).drains).toBe(2);
   });
 
-  it("sends for none beyond those that are at work", () => {
+  it("sends none beyond those that are at work", () => {
     const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
     expect(drainsDue(state, now)).toMatchObject({ drains: 1, drainsAtWork: 2 });
   });
 
-  it("sends for no more than the rate can occupy", () => {
+  it("sends no more than the rate can occupy", () => {
     const limited = { ...gate(waiting, wide), rate: { perSecond: 1, burst: 1 } };
     expect(drainsDue(limited, now).drains).toBe(1);
   });
 
-  it("does not count what else is under way as drains at work", () => {
+  it("does not count other attempts as drains at work", () => {
     const settings = { ...steady, maxConcurrency: 100 };
     const { state } = admit(gate(waiting, wide), { ...drain, lane: "fresh" }, settings, now);
     expect(state.leases).toHaveLength(1);
     expect(drainsDue(state, now).drains).toBe(Math.ceil(20 / CONNECTIONS));
   });
 
-  it("sends for none beyond those on their way, until they must be lost", () => {
+  it("sends none beyond those on their way, until they must be lost", () => {
     const drained = { ...gate(waiting), drainSchedule: drainsDue(gate(waiting), now).drainSchedule };
     expect(drainsDue(drained, now + lostMs - 1)).toMatchObject({
       drains: 0,
@@ -111,7 +111,7 @@ describe("the alarm that has gone off", () => {
     });
   });
 
-  it("leaves the count of those on their way alone where no more are missing", () => {
+  it("does not change the number on their way when no more are needed", () => {
     const { drainSchedule } = drainsDue(gate(waiting), now);
     const later = now + 10_000;
     for (const expected of [1, 2]) {
@@ -124,7 +124,7 @@ describe("the alarm that has gone off", () => {
     }
   });
 
-  it("counts a drain once that has two leases, of which the first has no slots left", () => {
+  it("counts a drain with two leases once if the first has no slots left", () => {
     const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
     const leases = state.leases.flatMap((lease) => [{ ...lease, id: "former", slots: 0 }, lease]);
     expect(drainsDue({ ...state, leases }, now)).toMatchObject({ drains: 1, drainsAtWork: 2 });
@@ -152,18 +152,18 @@ describe("capacity given back", () => {
     expect(afterRelease(gate(silent), now)).toEqual(silent);
   });
 
-  it("makes none due while the drain that gives it back will go on", () => {
+  it("makes none due while the drain that gives it back will continue", () => {
     expect(afterRelease(gate(withExpected(waiting, 1, now)), now).at).toBe(now + lostMs);
   });
 });
 
 describe("drains that could not be enqueued", () => {
-  it("are expected no longer, and due again in two seconds", () => {
+  it("are no longer expected, and due again in two seconds", () => {
     const sent = { ...withExpected(waiting, 3, now), at: now + lostMs };
     expect(afterUnsent(sent, 2, now)).toMatchObject({ expected: 1, at: now + 2_000 });
   });
 
-  it("are not counted twice when they have asked for a lease nevertheless", () => {
+  it("are not counted twice when they have requested a lease nevertheless", () => {
     expect(afterUnsent(withExpected(waiting, 1, now), 2, now).expected).toBe(0);
   });
 });
@@ -197,7 +197,7 @@ describe("drains on their way", () => {
     return { ask, goOn, pass, enqueued: () => drained };
   }
 
-  it("are not sent for again while they go on, whether one or all of them are between two leases", () => {
+  it("are not sent again while they continue, whether one or all of them are between two leases", () => {
     const { ask, goOn, pass, enqueued } = working(4, { ...waiting, at: now });
     expect(enqueued()).toBe(4);
     for (let round = 0; round < 20; round++) {
@@ -209,7 +209,7 @@ describe("drains on their way", () => {
     expect(enqueued()).toBe(4);
   });
 
-  it("are not sent for again while only one of them has come so far", () => {
+  it("are not sent again while only one of them has come so far", () => {
     const { ask, goOn, pass, enqueued } = working(1, { ...waiting, at: now });
     for (let round = 0; round < 20; round++) {
       goOn();
@@ -226,7 +226,7 @@ describe("drains on their way", () => {
     expect(withExpected(some, 2, now + lostMs)).toMatchObject({ expectedSince: now + lostMs, expected: 2 });
   });
 
-  it("have come when they find nothing", () => {
+  it("count as arrived when they find nothing", () => {
     expect(afterEmpty(withExpected(waiting, 3, now), now, now + 10).expected).toBe(2);
   });
 });
@@ -240,38 +240,38 @@ describe("a drain that found nothing", () => {
 
   it.each([
     500, 1_500, 3_000,
-  ])("does not end it for what was refused %i ms before: that may not be written yet", (agoMs) => {
+  ])("does not end it for a delivery refused %i ms before, which may not be written yet", (agoMs) => {
     const drainSchedule = afterEmpty({ ...turned, at: null }, now + agoMs, now + agoMs + 10);
     expect(drainSchedule.waitingSince).toBe(now);
     expect(drainSchedule.at).toBeGreaterThanOrEqual(now + agoMs + 10 + 1_000);
     expect(drainSchedule.at).toBeLessThanOrEqual(now + 10_000);
   });
 
-  it("ends it for what was refused five seconds before: that is written", () => {
+  it("ends it for a delivery refused five seconds before, which is written", () => {
     expect(afterEmpty(turned, now + 5_000, now + 5_010).waitingSince).toBe(0);
     expect(afterEmpty(turned, now + 4_999, now + 5_010).waitingSince).toBe(now);
   });
 
-  it("looks again when all must be written, a second later at the earliest", () => {
+  it("reads again when everything must be written, a second later at the earliest", () => {
     const unset = { ...turned, at: null };
     expect(afterEmpty(unset, now + 1_000, now + 1_010).at).toBe(now + 5_000);
     expect(afterEmpty(unset, now + 4_500, now + 4_510).at).toBe(now + 5_510);
   });
 
-  it("does not end it for what was reported to the gate after the drain had read D1", () => {
+  it("does not end it for deliveries that were reported to the gate after the drain had read D1", () => {
     const scheduled = scheduleDrain(gate(silent), now);
     expect(afterEmpty(scheduled.drainSchedule, now - 1, now + 100).at).not.toBeNull();
     expect(afterEmpty(scheduled.drainSchedule, now + 1, now + 100).at).toBeNull();
   });
 });
 
-describe("a drain that asks", () => {
-  it("is expected no longer, and never less than none are", () => {
+describe("a drain that requests a lease", () => {
+  it("is no longer expected, and the number expected is never negative", () => {
     expect(afterArrival({ ...waiting, expected: 2 }).expected).toBe(1);
     expect(afterArrival(waiting).expected).toBe(0);
   });
 
-  it("is sent for again when it dies with its lease", () => {
+  it("is sent again when it dies with its lease", () => {
     const { state, result } = admit(gate({ ...waiting, at: null }), drain, steady, now);
     expect(state.drainSchedule.at).toBe(now + (result.grant?.expiresInMs ?? 0));
   });
@@ -290,7 +290,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("whatever is refused with a time has drains scheduled for that time, a second later at most, or sooner", () => {
+  it("a delivery refused with a time has a drain scheduled for that time, a second later at most, or sooner", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { after, result, now } of momentsOf(history)) {
@@ -329,7 +329,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("what waits is brought in the end, though the first drains and their leases are lost", () => {
+  it("waiting deliveries are drained in the end, even if the first drains and their leases are lost", () => {
     fc.assert(
       fc.property(historyArbitrary, fc.nat(3), (history, lost) => {
         const last = [...momentsOf(history)].at(-1);

@@ -1,4 +1,4 @@
-/** What the header of a bundle keeps of events that have been erased. */
+/** The facts about erased events that the header of a bundle retains. */
 import { describe, expect, test } from "vitest";
 import { headerAt, isErased, type StoredHeader, storedHeader, tagsAt } from "../../src/core/bundle.ts";
 import { headerWithout, tagsLost } from "../../src/core/erase.ts";
@@ -53,13 +53,13 @@ describe("an erased event", () => {
     expect(headerWithout(versioned, [0], after, kept).version).toBe(versioned.version);
   });
 
-  test("stays erased when another is, in whatever order", () => {
+  test("stays erased when another event is erased, in any order", () => {
     const both = headerWithout(headerWithout(header, [2], after, kept), [0], after, kept);
     expect(both.erased).toEqual([0, 0, 2, 2]);
     expect(headerWithout(both, [0], after, kept).erased).toEqual([0, 0, 2, 2]);
   });
 
-  test("keeps its tags, its channels and its keys unless they are to go too", () => {
+  test("keeps its tags, its channels and its keys unless they are to be erased too", () => {
     const { tags, channels, keys } = headerWithout(header, [0], after, kept);
     expect({ tags, channels, keys }).toEqual({
       tags: header.tags,
@@ -68,7 +68,7 @@ describe("an erased event", () => {
     });
   });
 
-  test("loses its tags and channels where they may name people, and others keep theirs", () => {
+  test("loses its tags and channels if they may name people, while others keep theirs", () => {
     const without = headerWithout(header, [0], after, { ...kept, tags: true });
     expect([0, 1, 2].map((index) => tagsAt(without, index))).toEqual([[], ["x"], ["x"]]);
     expect(without.channels).toEqual([
@@ -80,7 +80,7 @@ describe("an erased event", () => {
     expect(none).not.toHaveProperty("channels");
   });
 
-  test("loses the keys that are named, of their own tenant only", () => {
+  test("loses the named keys, of its own tenant only", () => {
     const without = headerWithout(header, [0], after, { tags: false, keys: [["acme", "k1"]] });
     expect(without.keys).toEqual([["globex", "k1"]]);
     const none = headerWithout(without, [1], after, { tags: false, keys: [["globex", "k1"]] });
@@ -88,7 +88,7 @@ describe("an erased event", () => {
   });
 });
 
-test("the tags that a bundle has lost are those of no event that is left, each of its tenant", () => {
+test("a bundle loses the tags that no remaining event of the same tenant has", () => {
   const lostBy = (...indexes: number[]) =>
     tagsLost(header, headerWithout(header, indexes, after, { ...kept, tags: true }));
   expect(lostBy(0)).toEqual([["acme", "only"]]);

@@ -59,7 +59,7 @@ describe("a conversion", () => {
     return convertedTo(target, { ...event, data: "x" }, published, apply);
   };
 
-  test("goes one version down after the other, and not at all to the same", () => {
+  test("goes down version by version, and does nothing for the same version", () => {
     expect(to(3, saved([-1, "b"]), saved([-1, "c"]))).toEqual({ kind: "data", data: "x" });
     expect(to(2, saved([-1, "b"]), saved([-1, "c"]))).toEqual({ kind: "data", data: "x>c" });
     expect(to(1, saved([-1, "b"]), saved([-1, "c"]))).toEqual({ kind: "data", data: "x>c>b" });
@@ -69,14 +69,14 @@ describe("a conversion", () => {
     expect(to(2, [], saved([-1, "a"], [9, "b"], [10, "c"]))).toEqual({ kind: "data", data: "x>b" });
   });
 
-  test("that fails gives way to the next one that does not", () => {
+  test("that fails is replaced by the next one that does not", () => {
     expect(to(2, [], saved([-1, "a"], [9, "fail"], [10, "fail"], [11, "d"]))).toEqual({
       kind: "data",
       data: "x>d",
     });
   });
 
-  test("that fails says of which type, from which version to which, and where", () => {
+  test("that fails reports the type, both versions and the place", () => {
     expect(to(1, saved([-1, "fail"]), saved([-1, "c"]))).toEqual({
       kind: "fault",
       fault: { field: "conversion of order.paid from version 2 to 1, body", fault: "fails", line: 2 },
@@ -88,7 +88,7 @@ describe("a conversion", () => {
     expect(to(2, [], stored)).toEqual({ kind: "fault", fault: { field, fault: "is not stored" } });
   });
 
-  test("that a newer version of Breakwater has stored with more is read", () => {
+  test("that a newer version of Breakwater has stored with more fields is read", () => {
     const stored = saved([-1, "c"]).map((one) => ({ ...one, by: "key_a" }));
     expect(to(2, [], stored)).toEqual({ kind: "data", data: "x>c" });
   });
@@ -98,7 +98,7 @@ describe("a conversion", () => {
   });
 });
 
-test("a header carries versions of those events that have one, and says that older code must not deliver it", () => {
+test("a header has the versions of events that have one, and a mark that keeps older code from delivering it", () => {
   const plain = { tenant: "acme", type: "a", bytes: 1 };
   const header = storedHeader([plain, { ...plain, version }, plain, { ...plain, version }], {
     encoding: "plain",

@@ -31,28 +31,28 @@ const wanting = { backlog: { askedAt: now, servedAt: now - 5_000, wantedAt: now 
 const about = { live: { askedAt: now - 9_999, servedAt: now - 9_999, wantedAt: 0 } };
 
 describe("a capacity above one", () => {
-  it("belongs to whoever is alone", () => {
+  it("belongs entirely to a side that is alone", () => {
     expect(left(gate({}), "live", 12)).toBe(12);
     expect(left(gate({}), "backlog", 12)).toBe(12);
   });
 
-  it("is left to the backlog by a quarter when that has been refused", () => {
+  it("is left to the backlog to a quarter after a refusal of the backlog", () => {
     expect(left(gate(wanting), "live", 12)).toBe(9);
     expect(left(gate(wanting, { live: 8 }), "live", 12)).toBe(1);
     expect(left(gate(wanting, { live: 9 }), "live", 12)).toBe(0);
   });
 
-  it("is left to a backlog that was served and refused in the same request", () => {
+  it("is shared with a backlog that was served and refused in the same request", () => {
     const partly = { backlog: { askedAt: now, servedAt: now - 1, wantedAt: now - 1 } };
     expect(left(gate(partly), "live", 12)).toBe(9);
   });
 
-  it("is left to live traffic by an eighth while that is about", () => {
+  it("is left to live traffic to an eighth while there is any", () => {
     expect(left(gate(about), "backlog", 16)).toBe(14);
     expect(left(gate({ live: { ...about.live, askedAt: now - 10_000 } }), "backlog", 16)).toBe(16);
   });
 
-  it("is left by one at least", () => {
+  it("leaves at least one to the other side", () => {
     expect(left(gate(wanting), "live", 2)).toBe(1);
     expect(left(gate(about), "backlog", 3)).toBe(2);
   });
@@ -63,7 +63,7 @@ describe("a capacity above one", () => {
     expect(left(gate({}, { live: 9, backlog: 9 }), "live", 12)).toBe(-6);
   });
 
-  it("is not left to a backlog that was served since, or has not been seen for ten seconds", () => {
+  it("is not shared with a backlog that was served since, or not seen for ten seconds", () => {
     const served = { backlog: { askedAt: now, servedAt: now, wantedAt: now - 1 } };
     const gone = { backlog: { askedAt: now - 10_000, servedAt: 0, wantedAt: now - 10_000 } };
     expect(left(gate(served), "live", 12)).toBe(12);
@@ -94,18 +94,18 @@ describe("a capacity of one", () => {
     expect(isBacklogsTurn(gate({ ...both, backlog: { ...both.backlog, wantedAt: now } }), now)).toBe(false);
   });
 
-  it("is never kept from the backlog", () => {
+  it("is never denied to the backlog", () => {
     expect(left(gate(about), "backlog", 1)).toBe(1);
   });
 });
 
 describe("the rate", () => {
-  it("is reserved ahead for as long as the caller will start attempts", () => {
+  it("is reserved for as long as the caller will start attempts", () => {
     expect(aheadMs(gate({}), "backlog", 3_000, now)).toBe(3_000);
     expect(aheadMs(gate(about), "live", 1_000, now)).toBe(1_000);
   });
 
-  it("is reserved for less of a drain's time while live traffic is about, and less than a batch's", () => {
+  it("is reserved for less of a drain's time while there is live traffic, and for less than a batch's", () => {
     expect(aheadMs(gate(about), "backlog", 3_000, now)).toBeLessThan(1_000);
   });
 });
@@ -217,7 +217,7 @@ function longestWait(side: Side, asks: readonly Asked[]): number {
     }, 0);
 }
 
-describe("when both sides want in all the time", () => {
+describe("when both sides always have deliveries", () => {
   const world: fc.Arbitrary<World> = fc.record({
     settings: fc
       .record({
@@ -265,7 +265,7 @@ describe("when both sides want in all the time", () => {
     }
   });
 
-  it("neither ever asks in vain for ten seconds", () => {
+  it("neither side is refused for ten seconds", () => {
     fc.assert(
       fc.property(world, (one) => {
         const asks = asksIn(one, 30_000);

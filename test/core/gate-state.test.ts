@@ -22,7 +22,7 @@ function historyOf(all: readonly Events[], heldUntil = NOW) {
   ).history;
 }
 
-it("a circuit that opens again and again is one thing that goes on, from its first time", () => {
+it("a circuit that opens again and again is one entry of the history, from its first time", () => {
   expect(
     historyOf([["circuit_opened"], ["circuit_opened"], [], ["circuit_opened"], ["circuit_closed"]]),
   ).toEqual([
@@ -41,12 +41,12 @@ it("a hold that is prolonged is one hold, and one after its end is another", () 
   ]);
 });
 
-it("the last twenty things are remembered", () => {
+it("the history has the last twenty entries", () => {
   const turns = Array.from({ length: 30 }, (_, i): Events => [i % 2 ? "circuit_closed" : "circuit_opened"]);
   expect(historyOf(turns)).toHaveLength(20);
 });
 
-it("what was settled is remembered up to eight thousand characters, and what is not is known by its time", () => {
+it("settled deliveries are remembered up to eight thousand characters, and the time of the others is known", () => {
   /** As many settled leases, a millisecond apart, of so many characters each in JSON. */
   const settledAfter = (count: number, characters: number) => {
     let state = { ...newGateState(NOW), settled: [] as GateState["settled"] };
@@ -66,7 +66,7 @@ it("what was settled is remembered up to eight thousand characters, and what is 
   expect(late.forgottenAt).toBe(NOW + 9);
 });
 
-it("what expired leases held counts as settled when they ended, in the order of the ends", () => {
+it("deliveries of expired leases count as settled when the leases ended, in the order of the ends", () => {
   const lease = (id: string, expiresAt: number, deliveries: string, lost = false): Lease => ({
     ...{ id, lane: "fresh", slots: 1, width: 1, tat: 0, expiresAt, deliveries },
     ...(lost && { lost: true }),
@@ -98,7 +98,7 @@ it("what expired leases held counts as settled when they ended, in the order of 
   expect(withoutExpired(state, steady, NOW)).toBe(state);
 });
 
-it("a pause is in the history where it was, before what came after it", () => {
+it("a pause stays at its place in the history, before later entries", () => {
   const reason = "manual";
   const entry = (at: number) => ({ at: NOW + at, what: "circuit_opened" }) as const;
   const pause = { at: NOW + 5, what: "paused", reason } as const;
@@ -109,7 +109,7 @@ it("a pause is in the history where it was, before what came after it", () => {
   expect(paused(6)).toEqual([pause, entry(6)]);
 });
 
-it("every state that a gate can come into is the same after JSON, in which it is stored", () => {
+it("every state of a gate survives JSON, in which it is stored", () => {
   fc.assert(
     fc.property(historyArbitrary, (history) => {
       for (const { after } of momentsOf(history))

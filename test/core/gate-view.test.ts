@@ -39,7 +39,7 @@ describe("the view of a gate", () => {
     expect(viewOf(state, settings, NOW + 100).rateTokens).toBe(3);
   });
 
-  it("shows nothing as in flight that an incarnation of the gate assumes for its predecessor, which counts against the limit", () => {
+  it("does not show slack assumed for a predecessor as in flight, although it counts against the limit", () => {
     const alone = { ...ask, deliveries: [1] };
     const { state } = admit(newGateState(NOW), alone, settings, NOW);
     expect(viewOf(state, settings, NOW).inFlight).toBe(1);
@@ -51,7 +51,7 @@ describe("the view of a gate", () => {
     expect(viewOf(restored(more.state, NOW + 20).state, settings, NOW + 20).inFlight).toBe(3);
   });
 
-  it("says why it is blocked and until when, and has the history of it", () => {
+  it("says why the gate is blocked and until when, and has its history", () => {
     const { state, result } = admit(newGateState(NOW), ask, settings, NOW);
     const signal = {
       at: NOW,
@@ -91,7 +91,7 @@ describe("the figures of a gate", () => {
   const state = { ...empty, rollups: rollupsAfter(empty.rollups, [metric(), metric()], NOW) };
   const figures = (series: boolean) => figuresOf(state, [], { windows, series }, settings, NOW);
 
-  it("have the sum of each requested window, and all that was ever counted", () => {
+  it("have the sum of each requested window, and all counts ever", () => {
     const { view, ever, windows: requested } = figures(true);
     expect(view).toEqual(viewOf(state, settings, NOW));
     expect(ever.delivered).toBe(2);

@@ -241,7 +241,7 @@ const clocks = fc.array(fc.constantFrom(0, 0, 900, -900, 5_000, -5_000, 3_600_00
 });
 
 describe("a group's capacity", () => {
-  it("is never exceeded, whatever crashes, expires or comes late, and whatever the clocks say", () => {
+  it("is never exceeded, whatever crashes, expires or comes late, and however wrong the clocks are", () => {
     const limits = fc.integer({ min: 1, max: 9 });
     fc.assert(
       fc.property(limits, clocks, fc.array(step, { maxLength: 80 }), (limit, aheadMs, steps) => {
@@ -267,7 +267,7 @@ describe("a group's capacity", () => {
     );
   }
 
-  it("holds for the rate as well: no second has more starts than the burst, its own, and those of late blocks", () => {
+  it("limits the rate as well: no second has more starts than the burst, its own sends, and those of late blocks", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 30 }),
@@ -294,7 +294,7 @@ describe("a group's capacity", () => {
     expect(fullestSecond(4, steps)).toBe(8);
   });
 
-  it("is used: a tenant that is alone gets all but an eighth of it, and another one the rest", () => {
+  it("is used: a single tenant gets all but an eighth of it, and another one gets the rest", () => {
     const histories = new Histories(2, 8, 1_000, 1_000);
     for (let i = 0; i < 10; i++) histories.request(0, 20, "fresh", "none");
     expect(histories.inFlight()).toBe(7);
@@ -322,7 +322,7 @@ describe("a group's capacity", () => {
     expect(histories.inFlight()).toBe(1);
   });
 
-  it("is given back by a member of whose attempts one hangs, but for that one's slot", () => {
+  it("is given back by a member with a hanging attempt, except for that attempt's slot", () => {
     const histories = new Histories(4, 8, 1_000, 1_000);
     for (let i = 0; i < 7; i++) histories.request(0, 1, "fresh", "none");
     for (let i = 0; i < 7; i++) histories.pass(150);
@@ -349,7 +349,7 @@ describe("a group's capacity", () => {
     expect(histories.group.given).toBeLessThan(40);
   });
 
-  it("costs a lone delivery one block of one send, whose end nobody has to report", () => {
+  it("costs a lone delivery one block of one send, whose end need not be reported", () => {
     const histories = new Histories(1, 100, 1_000, 1_000);
     histories.request(0, 1, "fresh", "none");
     expect(histories.group.blocks).toMatchObject([{ slots: 1 }]);

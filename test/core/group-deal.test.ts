@@ -44,7 +44,7 @@ function ask(
   return deal(state, request, { ...settings, maxConcurrency, rateBurst }, now, 0);
 }
 
-/** What the member is given, or why it is refused. */
+/** The block that the member gets, or why it is refused. */
 function givenTo(...given: Parameters<typeof ask>) {
   const { answer } = ask(...given);
   return answer.kind === "block"
@@ -53,7 +53,7 @@ function givenTo(...given: Parameters<typeof ask>) {
 }
 
 describe("a member gets a block", () => {
-  it("of all slots but an eighth, and of the sends of most of a second, where it is alone", () => {
+  it("of all slots but an eighth, and of the sends of most of a second, if it is alone", () => {
     const { state, answer } = ask(empty, "a");
     const id = `${NOW.toString(36)}-0-1`;
     expect(answer).toStrictEqual({
@@ -74,7 +74,7 @@ describe("a member gets a block", () => {
     });
   });
 
-  it("of a whole burst beside these sends", () => {
+  it("of a whole burst in addition to these sends", () => {
     expect(givenTo(empty, "a", { sends: 200, rateBurst: 100 })).toMatchObject({ sends: 187 });
   });
 
@@ -83,7 +83,7 @@ describe("a member gets a block", () => {
     expect(ask(state, "a", { slots: 1 }).answer).toHaveProperty("block.wanted", true);
   });
 
-  it("that the group does not want back while no more than half is out", () => {
+  it("that the group does not want back while no more than half is given out", () => {
     expect(ask(empty, "a", { slots: 8 }).answer).not.toHaveProperty("block.wanted");
     expect(ask(empty, "a", { slots: 9 }).answer).toHaveProperty("block.wanted", true);
   });
@@ -102,20 +102,20 @@ describe("a member gets a block", () => {
     expect(givenTo(empty, "a", { sends: 3 })).toEqual({ slots: 3, sends: 3 });
   });
 
-  it("out of the last eighth, over the whole second, where its tenant has none and the rest is taken", () => {
+  it("out of the last eighth, over the whole second, if its tenant has none and the rest is taken", () => {
     const { state, answer } = ask({ ...empty, tat: NOW + 880, blocks: [block("a", 14)] }, "b");
     expect(answer).toMatchObject({ kind: "block", block: { slots: 2, sends: 13 } });
     expect(state.blocks[1]).toMatchObject({ member: "b", fresh: true });
     expect(givenTo(state, "c")).toBe("concurrency");
   });
 
-  it("out of the last eighth, of what is left of it and of the whole", () => {
+  it("out of the last eighth, within what is left of it and of the whole", () => {
     expect(givenTo({ ...empty, blocks: [block("a", 15)] }, "b")).toMatchObject({ slots: 1 });
     const rest = { ...empty, ring: [waiter("x")], blocks: [block("b", 1, { fresh: true })] };
     expect(givenTo(rest, "c")).toMatchObject({ slots: 1 });
   });
 
-  it("beside those out of the last eighth, which count for nobody else's share", () => {
+  it("in addition to those out of the last eighth, which do not count for other shares", () => {
     expect(givenTo({ ...empty, blocks: [block("a", 2, { fresh: true })] }, "b")).toMatchObject({ slots: 14 });
     expect(
       givenTo({ ...empty, blocks: [block("a", 13), block("b", 2, { fresh: true })] }, "a"),
@@ -127,7 +127,7 @@ describe("a member gets a block", () => {
     expect(givenTo({ ...empty, ...own }, "a2")).toMatchObject({ slots: 14 });
   });
 
-  it("of its tenant's share of the sends only, where others have blocks", () => {
+  it("of only its tenant's share of the sends, if others have blocks", () => {
     expect(givenTo({ ...empty, blocks: [block("b", 1)] }, "a")).toMatchObject({ sends: 50 });
     const many = "bcdefghijklm".split("").map((member) => block(member, 1));
     expect(givenTo({ ...empty, blocks: many }, "a")).toMatchObject({ sends: 10 });
@@ -137,7 +137,7 @@ describe("a member gets a block", () => {
 describe("a member is refused", () => {
   const full: GroupState = { ...empty, blocks: [block("a", 14), block("b", 2, { fresh: true })] };
 
-  it("and stands in the ring, and comes by itself the later the more are before it", () => {
+  it("and enters the ring, and retries the later the more are before it", () => {
     const first = ask(full, "c");
     expect(first.answer).toEqual({
       at: NOW,
@@ -157,13 +157,13 @@ describe("a member is refused", () => {
     expect(answer).toMatchObject({ refusal: { until: NOW + 60_005 } });
   });
 
-  it("while the rate is given away, until after its next send", () => {
+  it("while the rate is used up, until after its next send", () => {
     expect(ask({ ...empty, tat: NOW + 10_000 }, "a").answer).toMatchObject({
       refusal: { why: "rate", until: NOW + 70_000 },
     });
   });
 
-  it("while all are held or the circuit is open, until after that", () => {
+  it("during a hold or while the circuit is open, until its end", () => {
     expect(ask({ ...empty, heldUntil: NOW + 5_000 }, "a").answer).toMatchObject({
       refusal: { why: "hold", until: NOW + 65_000 },
     });
@@ -173,7 +173,7 @@ describe("a member is refused", () => {
     });
   });
 
-  it("without a place in a ring in which its tenant has two hundred, or which is full", () => {
+  it("without a place in a ring that is full, or in which its tenant has two hundred places", () => {
     const own = Array.from({ length: 200 }, (_, i) => waiter(`c${i}`));
     const others = (count: number) =>
       Array.from({ length: count }, (_, i) => waiter(`d${i}`, { tenant: `${i}` }));
@@ -188,7 +188,7 @@ describe("a member is refused", () => {
 });
 
 describe("while others wait, a member", () => {
-  it("gets its turn, a share of the capacity, and its tenant's others come after those of others", () => {
+  it("gets its turn, a share of the capacity, and its tenant's other members come after other tenants'", () => {
     const ring = [waiter("b1", { calledAt: NOW - 10 }), waiter("c1"), waiter("b2")];
     const { state, answer } = ask({ ...empty, ring }, "b1");
     expect(answer).toMatchObject({ block: { slots: 7, sends: 50, wanted: true } });
@@ -203,25 +203,25 @@ describe("while others wait, a member", () => {
     expect(having(7)).toBe("concurrency");
   });
 
-  it("that was not called waits for those before it, and for no others", () => {
+  it("that was not called waits only for those before it", () => {
     const ring = [waiter("b"), waiter("c")];
     expect(givenTo({ ...empty, ring }, "b")).toMatchObject({ slots: 7 });
     expect(givenTo({ ...empty, ring }, "c")).toBe("concurrency");
   });
 
-  it("that was called waits for nobody", () => {
+  it("that was called does not wait", () => {
     const ring = [waiter("b"), waiter("c", { calledAt: NOW - 10 })];
     expect(givenTo({ ...empty, ring }, "c")).toMatchObject({ slots: 7 });
   });
 
-  it("that is behind one who was called leaves a slot for that one", () => {
+  it("that is behind a called one leaves a slot for it", () => {
     const ring = [waiter("b", { calledAt: NOW - 10 }), waiter("c")];
     const blocks = (slots: number) => ({ ...empty, ring, blocks: [block("d", slots)] });
     expect(givenTo(blocks(10), "c")).toMatchObject({ slots: 3 });
     expect(givenTo(blocks(13), "c")).toBe("concurrency");
   });
 
-  it("that comes anew gets something of the last eighth at once", () => {
+  it("that is new gets something of the last eighth at once", () => {
     const ring = [waiter("b"), waiter("c")];
     expect(ask({ ...empty, ring }, "d").state.blocks).toMatchObject([{ slots: 2, fresh: true }]);
     expect(givenTo({ ...empty, ring, blocks: [block("d", 1)] }, "d2")).toBe("concurrency");
@@ -238,12 +238,12 @@ describe("while others wait, a member", () => {
     expect(givenTo(state, "b")).toEqual(expected);
   });
 
-  it("gets nothing of it where one of several has waited since its tenant had a turn", () => {
+  it("gets nothing of it if one of several has waited since its tenant had a turn", () => {
     const ring = [waiter("c", { since: NOW - 10 }), waiter("d", { since: NOW + 1 })];
     expect(givenTo({ ...empty, ring, served: [{ tenant: "b", at: NOW }] }, "b")).toBe("concurrency");
   });
 
-  it("gets it where the other tenant was served later", () => {
+  it("gets it if the other tenant was served later", () => {
     const served = [
       { tenant: "b", at: NOW - 5 },
       { tenant: "c", at: NOW - 4 },
@@ -253,7 +253,7 @@ describe("while others wait, a member", () => {
     expect(givenTo({ ...empty, ring, served: served.toReversed() }, "b")).toBe("concurrency");
   });
 
-  it("makes the group forget turns from before anybody who waits came", () => {
+  it("makes the group forget turns from before the first waiting member came", () => {
     const served = [
       { tenant: "x", at: NOW - 51 },
       { tenant: "y", at: NOW - 50 },
@@ -272,7 +272,7 @@ describe("while others wait, a member", () => {
 });
 
 describe("while the circuit is half-open, a member", () => {
-  it("gets one attempt at once, as nobody else does until that has ended", () => {
+  it("gets one attempt at once, and no other member does until that has ended", () => {
     const { state, answer } = ask({ ...empty, circuit: halfOpen, tat: NOW + 900 }, "a");
     expect(answer).toMatchObject({
       block: { slots: 1, sends: 1, firstAt: NOW, probe: true, wanted: true },
@@ -281,7 +281,7 @@ describe("while the circuit is half-open, a member", () => {
     expect(ask(state, "b").answer).toMatchObject({ refusal: { why: "probing", until: NOW + 67_000 } });
   });
 
-  it("gets one beside blocks that are no probes", () => {
+  it("gets one in addition to blocks that are not probes", () => {
     expect(givenTo({ ...empty, circuit: halfOpen, blocks: [block("a", 3)] }, "b")).toMatchObject({
       sends: 1,
     });
@@ -301,11 +301,11 @@ describe("the group calls members that wait", () => {
   const call = (part: Partial<GroupState>, own: Partial<typeof settings> = {}) =>
     called({ ...empty, ...part }, { ...settings, ...own }, NOW);
 
-  it("and looks no more when nobody does", () => {
+  it("and stops checking when none waits", () => {
     expect(call({})).toEqual({ state: empty, members: [], at: null });
   });
 
-  it("one of each tenant first, and looks again after a second", () => {
+  it("one of each tenant first, and checks again after a second", () => {
     const ring = ["a", "b1", "b2", "c"].map((member) => waiter(member));
     const { state, members, at } = call({ ring });
     expect(members).toEqual(["a", "b1", "c", "b2"]);
@@ -313,12 +313,12 @@ describe("the group calls members that wait", () => {
     expect(at).toBe(NOW + 1_000);
   });
 
-  it("those of tenants of which somebody was called already after the others", () => {
+  it("of tenants with called members after those of other tenants", () => {
     const ring = [waiter("a1", { calledAt: NOW - 10 }), waiter("a2"), waiter("b")];
     expect(call({ ring }).members).toEqual(["b", "a2"]);
   });
 
-  it("as many as slots are free, those that were called counted, and no others", () => {
+  it("as many as slots are free, already called ones included", () => {
     const ring = ["a", "b", "c"].map((member) => waiter(member));
     const { state, members } = call({ ring, blocks: [block("d", 12), block("e", 2, { fresh: true })] });
     expect(members).toEqual(["a", "b"]);
@@ -338,7 +338,7 @@ describe("the group calls members that wait", () => {
     expect(call({ ring, tat: NOW + 876 }).members).toHaveLength(0);
   });
 
-  it("a few more that asked a second ago, because a drain takes a while", () => {
+  it("and a few more that were refused a second ago, because a drain takes a while", () => {
     const asked = (askedAt: number) => "abcdefghij".split("").map((member) => waiter(member, { askedAt }));
     const blocks = [block("x", 13)];
     expect(call({ ring: asked(NOW - 999), blocks }).members).toHaveLength(1);
@@ -355,7 +355,7 @@ describe("the group calls members that wait", () => {
     expect(call({ ring: ring.slice(0, 1) })).toEqual({ state: empty, members: [], at: null });
   });
 
-  it("when what blocks all is over", () => {
+  it("when a block of the whole group is over", () => {
     const ring = [waiter("a")];
     const held = { ring, heldUntil: NOW + 5_000.5 };
     expect(call(held)).toEqual({ state: { ...empty, ...held }, members: [], at: NOW + 5_001 });

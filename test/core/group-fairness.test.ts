@@ -190,7 +190,7 @@ describe("a group is fair among tenants", () => {
   it.each([
     ["slots are", 16, 10_000],
     ["the rate is", 200, 40],
-  ])("that want the same, where %s what is short", (_, maxConcurrency, ratePerSecond) => {
+  ])("that want the same, when %s short", (_, maxConcurrency, ratePerSecond) => {
     const receiver = new SharedReceiver(maxConcurrency, ratePerSecond);
     for (let i = 0; i < 20; i++) receiver.member(`t${i}`, 1_000_000);
     receiver.runFor(120_000);
@@ -224,7 +224,7 @@ describe("a group is fair among tenants", () => {
     expect(receiver.served.get("hog")).toBeGreaterThan(2_000);
   });
 
-  it("so that 50,000 deliveries of one delay another's event by a second where the rate is short", () => {
+  it("so that 50,000 deliveries of one delay another's event by a second when the rate is short", () => {
     const receiver = new SharedReceiver(200, 40);
     receiver.member("hog", 50_000);
     const other = receiver.member("other", 0);

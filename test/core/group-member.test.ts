@@ -14,7 +14,7 @@ import {
 const NOW = 1_000_000;
 const refusal = { why: "rate", until: NOW + 60_000, quietUntil: NOW + 2_000 } as const;
 
-/** Of five slots and ten sends, one every 20 ms. */
+/** A block of five slots and ten sends, one every 20 ms. */
 const given: GivenBlock = {
   id: "a",
   slots: 5,
@@ -44,11 +44,11 @@ const blockBy = (behindMs = 0, agoMs = 0, now = NOW) => {
 };
 
 describe("a member takes the group's answer", () => {
-  it("and is as before without one", () => {
+  it("and is unchanged without one", () => {
     expect(withAnswer(having(block()), undefined, NOW)).toEqual(having(block()));
   });
 
-  it("remembering a refusal beside the blocks that it has", () => {
+  it("remembering a refusal in addition to its blocks", () => {
     const answer = { at: NOW, kind: "refused", refusal } as const;
     expect(withAnswer(having(block()), { answer, askedAt: NOW }, NOW)).toEqual({
       blocks: [block()],
@@ -56,7 +56,7 @@ describe("a member takes the group's answer", () => {
     });
   });
 
-  it("adding a block of which nothing is used, and forgetting the refusal", () => {
+  it("adding an unused block, and forgetting the refusal", () => {
     const other = block({ id: "b" });
     const after = withAnswer({ blocks: [other], refusal }, answered, NOW);
     expect(after).toEqual(having(other, block()));
@@ -77,7 +77,7 @@ describe("a member takes the group's answer", () => {
     expect(after.refusal).toBeNull();
   });
 
-  it("as it is while the clocks may agree", () => {
+  it("unchanged while the clocks may agree", () => {
     expect(blockBy(0, 100)).toMatchObject({ firstAt: NOW - 100, useBy: NOW + 900, leasesEndBy: NOW + 5_900 });
     expect(blockBy(-100, 100)).toMatchObject({ firstAt: NOW, useBy: NOW + 1_000, leasesEndBy: NOW + 6_000 });
   });
@@ -106,11 +106,11 @@ describe("a member takes the group's answer", () => {
 });
 
 describe("a member gives a block back", () => {
-  it("of which nothing was used, and keeps the others", () => {
+  it("that was not used, and keeps the others", () => {
     expect(withoutBlock(having(block(), block({ id: "b" })), "a")).toEqual(having(block({ id: "b" })));
   });
 
-  it.each([{ taken: 1 }, { peak: 1 }])("but not one of which something was: %j", (used) => {
+  it.each([{ taken: 1 }, { peak: 1 }])("but not one that was used: %j", (used) => {
     expect(withoutBlock(having(block(used)), "a")).toBeUndefined();
   });
 });
@@ -137,7 +137,7 @@ describe("a member grants from a block", () => {
     expect(within?.capacity.reservation).toMatchObject({ sends: 10, tat: NOW + 500 });
   });
 
-  it("no more than the gate's own capacity where that is less", () => {
+  it("no more than the gate's own capacity if that is less", () => {
     const own = { sends: 2, firstAt: NOW + 500, everyMs: 30, slackMs: 0, tat: NOW + 900 };
     const narrow = { slots: 1, reservation: own, probe: true };
     expect(withinBlock(having(block()), [], narrow, LEASE_MS, NOW)?.capacity).toEqual({
@@ -147,7 +147,7 @@ describe("a member grants from a block", () => {
     });
   });
 
-  it("what earlier leases have left, from the place where their sends end", () => {
+  it("what earlier leases have left, beginning where their sends end", () => {
     const left = within([block({ taken: 6 })], [share(2), { share: { ...share(9).share, block: "b" } }, {}]);
     expect(left?.capacity.slots).toBe(3);
     expect(left?.capacity.reservation).toMatchObject({ sends: 4, firstAt: NOW + 120, tat: NOW + 200 });
@@ -174,7 +174,7 @@ describe("a member asks its group", () => {
   const needs = (blocks: readonly Block[], leases: Parameters<typeof needsOf>[1] = [], capacity = room) =>
     needsOf(having(...blocks), leases, capacity, { leaseMs: LEASE_MS, connections: 6 }, NOW);
 
-  it("for what it has room and connections for", () => {
+  it("for as much as it has room and connections for", () => {
     expect(needs([]).needs).toEqual({
       askedAt: NOW,
       slots: 6,
@@ -187,12 +187,12 @@ describe("a member asks its group", () => {
     expect(needs([], [], { ...room, reservation: { ...reservation, sends: 2 } }).needs.slots).toBe(2);
   });
 
-  it("for one attempt where a probe is all that it may make, however busy it was", () => {
+  it("for one attempt if it may only make a probe, however busy it was", () => {
     const { slots, sends } = needs([block({ taken: 40, peak: 8 })], [], { ...room, probe: true }).needs;
     expect([slots, sends]).toEqual([1, 1]);
   });
 
-  it("for twice what it used of late, within its room and a thousand sends", () => {
+  it("for twice what it used recently, within its room and a thousand sends", () => {
     const busy = [block({ taken: 15, peak: 2 }), block({ id: "b", taken: 5, peak: 2, useBy: NOW - 999 })];
     const little = { ...room, reservation: { ...reservation, sends: 1 } };
     expect(needs(busy, [], little).needs).toMatchObject({ slots: 8, sends: 40 });
@@ -229,7 +229,7 @@ describe("a member asks its group", () => {
     expect(membership.blocks).toEqual([one]);
   });
 
-  it("and forgets a block a minute after its last lease, whatever runs in it", () => {
+  it("and forgets a block a minute after its last lease, even if something runs in it", () => {
     const at = (leasesEndBy: number) =>
       needs([block({ useBy: NOW, leasesEndBy })], [share(5)]).membership.blocks.length;
     expect(at(NOW - 60_000)).toBe(0);
@@ -238,14 +238,14 @@ describe("a member asks its group", () => {
 });
 
 describe("a lease has its part of a block", () => {
-  it("from the place where the last one's ends, and the block remembers the most slots at once", () => {
+  it("from the end of the last one's part, and the block remembers the most slots at once", () => {
     const before = having(block({ taken: 3, peak: 2 }), block({ id: "b" }));
     const { membership, share: part } = afterShare(before, "a", { slots: 2, sends: 4 }, [share(1)]);
     expect(part).toEqual({ block: "a", slots: 2, from: 3, sends: 4 });
     expect(membership).toEqual(having(block({ taken: 7, peak: 3 }), block({ id: "b" })));
   });
 
-  it("from the first place where the block is not known any more", () => {
+  it("from the first place if the block is no longer known", () => {
     const { membership, share: part } = afterShare(having(), "a", { slots: 2, sends: 4 }, []);
     expect([membership, part.from]).toEqual([having(), 0]);
   });
@@ -273,7 +273,7 @@ describe("a lease that ends", () => {
     });
   });
 
-  it("gives back the sends that it has not made, if it was the last to take some", () => {
+  it("gives back its unused sends, if it was the last to take some", () => {
     expect(end([block({ taken: 4 })], {}, { started: 1 }).membership).toEqual(having(block({ taken: 1 })));
     expect(end([block({ taken: 9 })], {}, { started: 1 }).membership).toEqual(having(block({ taken: 9 })));
     expect(end([block({ taken: 9 })], { from: 5 }, { started: 9 }).membership).toEqual(
@@ -288,7 +288,7 @@ describe("a lease that ends", () => {
     expect(back).toEqual({ ends: [], succeeded: 0 });
   });
 
-  it("ends a block that the group wants back and nothing uses any more, with the report of what succeeded", () => {
+  it("ends a block that the group wants back and that is no longer used, with the report of successes", () => {
     const { membership, ...back } = end(
       [block({ wanted: true, taken: 4, succeeded: 2 })],
       {},

@@ -147,7 +147,7 @@ describe("the circuit of a group", () => {
     expect(group.circuit).toBe("closed");
   });
 
-  it("goes on to another tenant's probe when the one that probes has died", () => {
+  it("continues with another tenant's probe when the probing one has died", () => {
     const group = new Group();
     outage(group);
     group.now += 30_000;
@@ -184,20 +184,20 @@ describe("the votes of tenants", () => {
     }
   });
 
-  it("open it for as many failures as the breaker wants, over several reports, and for no fewer", () => {
+  it("open it for exactly as many failures as the breaker requires, over several reports", () => {
     const group = failing(["acme", "globex"], { failed: 2 });
     expect(group.circuit).toBe("closed");
     expect(group.report("acme", { failed: 1 })).toBe(true);
     expect(failing(["acme", "acme"], { failed: 3 }).circuit).toBe("closed");
   });
 
-  it("are those of tenants of whose attempts the breaker's share fail", () => {
+  it("are those of tenants with the breaker's share of failures", () => {
     const two = ["acme", "globex"];
     expect(failing(two, { failed: 3, succeeded: 3 }).circuit).toBe("open");
     expect(failing(two, { failed: 3, succeeded: 4 }).circuit).toBe("closed");
   });
 
-  it("open it when so large a share of those fails that have sent anything", () => {
+  it("open it when the breaker's share of the tenants that have sent anything fails", () => {
     for (const [others, circuit] of [
       [2, "open"],
       [3, "closed"],
@@ -252,7 +252,7 @@ describe("a probe", () => {
     return group;
   };
 
-  it("that has failed keeps its tenant from the next for the next cool-down, and proves nothing a second time", () => {
+  it("that has failed excludes its tenant from the next one for the next cool-down, and does not count twice", () => {
     const group = halfOpen();
     group.report("mallory", { failed: 1, ...group.end(group.probe("mallory")) });
     group.now += 59_999;
@@ -279,7 +279,7 @@ describe("a probe", () => {
 });
 
 describe("a report of a block", () => {
-  it("ends no other member's, and gives back the sends that were not made", () => {
+  it("ends no other member's block, and gives back the unused sends", () => {
     const group = new Group();
     group.settings = { ...settings, ratePerSecond: 100 };
     group.ask("acme", 4, 4);
@@ -320,7 +320,7 @@ describe("the window of a group", () => {
     expect([(one ?? 0) > 4, (three ?? 0) > (one ?? 0)]).toEqual([true, true]);
   });
 
-  it("stays while a hold lasts, and where it is wider than the limit", () => {
+  it("stays during a hold, and if it is wider than the limit", () => {
     const group = narrowed();
     group.report("initech", { limited: 1, waitMs: 5_000 });
     const held = size(group);
@@ -332,7 +332,7 @@ describe("the window of a group", () => {
     expect(size(wide)).toBe(before);
   });
 
-  it("is one when two tenants were told to wait", () => {
+  it("is one when two tenants got Retry-After", () => {
     const group = new Group();
     for (const tenant of ["acme", "globex"]) group.report(tenant, { failed: 1, waitMs: 120_000 });
     expect([group.blockedMs, groupViewOf(group.state, settings, group.now).window]).toEqual([120_000, 1]);
@@ -340,7 +340,7 @@ describe("the window of a group", () => {
 });
 
 describe("a 429 with Retry-After", () => {
-  it("of two tenants holds all for as long as both were told", () => {
+  it("of two tenants holds all for the time that both were given", () => {
     const group = new Group();
     group.report("acme", { limited: 1, waitMs: 3_600_000 });
     expect(group.blockedMs).toBe(60_000);
@@ -349,7 +349,7 @@ describe("a 429 with Retry-After", () => {
     expect(group.ask("initech")).toMatchObject({ kind: "refused", refusal: { why: "hold" } });
   });
 
-  it("of one tenant alone holds all for a minute in a day of them", () => {
+  it("of one tenant alone holds all for a minute, even in a day of them", () => {
     const group = new Group();
     let heldMs = 0;
     for (let second = 0; second < 86_400; second += 30) {
@@ -361,7 +361,7 @@ describe("a 429 with Retry-After", () => {
     expect(groupViewOf(group.state, settings, group.now).window).toBe(8);
   });
 
-  it("of one tenant does not make another's short hold longer", () => {
+  it("of one tenant does not extend another's short hold", () => {
     const group = new Group();
     group.report("mallory", { limited: 1, waitMs: 86_400_000 });
     group.now += 61_000;
@@ -370,7 +370,7 @@ describe("a 429 with Retry-After", () => {
     expect(group.blockedMs).toBe(5_000);
   });
 
-  it("of one tenant holds all again after an hour without", () => {
+  it("of one tenant holds all again after an hour without one", () => {
     for (const [laterMs, heldMs] of [
       [3_599_999, 0],
       [3_600_000, 60_000],
@@ -383,7 +383,7 @@ describe("a 429 with Retry-After", () => {
     }
   });
 
-  it("of another tenant is for the same cause within a minute, by the longest that each was told", () => {
+  it("of another tenant within a minute counts as the same cause, by the longest time that each was given", () => {
     for (const [laterMs, heldMs] of [
       [59_999, 3_600_000 - 59_999],
       [60_000, 60_000],
@@ -397,7 +397,7 @@ describe("a 429 with Retry-After", () => {
     }
   });
 
-  it("is that of tenants that were refused: one that was answered is no second", () => {
+  it("needs tenants that were refused: one that was answered does not count as the second", () => {
     const group = new Group();
     group.report("acme", { succeeded: 1 });
     group.report("mallory", { limited: 1 });
@@ -414,7 +414,7 @@ describe("a 429 with Retry-After", () => {
 });
 
 describe("the ring", () => {
-  it("calls members that were refused in turn, as many as what is free serves", () => {
+  it("calls refused members in turn, as many as the free capacity serves", () => {
     const group = new Group();
     const block = group.ask("acme", 8);
     expect(group.ask("b").kind).toBe("block");
@@ -427,7 +427,7 @@ describe("the ring", () => {
     expect(called(state, settings, group.now).members).toEqual([]);
   });
 
-  it("lets nobody overtake those that wait, but a tenant without a block into the last eighth", () => {
+  it("lets none overtake those that wait, except a tenant without a block, into the last eighth", () => {
     const group = new Group();
     group.ask("acme", 7);
     expect(group.ask("acme").kind).toBe("refused");
@@ -475,7 +475,7 @@ describe("the ring", () => {
     expect(called(group.state, settings, group.now).members).toEqual(["f-1"]);
   });
 
-  it("gives up a member that was called and does not come", () => {
+  it("gives up on a member that was called and does not come", () => {
     const group = new Group();
     group.ask("acme", 8);
     group.ask("b");

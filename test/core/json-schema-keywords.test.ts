@@ -1,4 +1,4 @@
-/** What each keyword of a schema says about data, what fits it and what is said of what does not. */
+/** The keywords of a schema: data that fits each, and the faults of data that does not. */
 import { describe, expect, test } from "vitest";
 import { type JsonSchema, type SchemaFault, schemaFaults } from "../../src/core/json-schema.ts";
 import { dataFaults } from "../../src/core/json-schema-check.ts";
@@ -11,10 +11,10 @@ const said = (faults: readonly SchemaFault[]) =>
 type Case = readonly [schema: JsonSchema, fitting: readonly unknown[], unfit: readonly Unfit[]];
 type Unfit = readonly [data: unknown, ...faults: string[]];
 
-/** Of the next pattern, so that no two runs search for the same. */
+/** The number of the next pattern, so that no two runs search for the same. */
 let fresh = 0;
 
-describe("a keyword holds for what it is about, and for that alone:", () => {
+describe("a keyword applies to values of its type, and to no others:", () => {
   const PAIR = "💥";
   const proto = JSON.parse('{"__proto__":{}}');
 
@@ -385,7 +385,7 @@ describe("a keyword holds for what it is about, and for that alone:", () => {
     }
   });
 
-  test("pattern, whatever was searched for before", () => {
+  test("pattern, whatever was searched before", () => {
     // No two runs have the same patterns.
     const text = `${PAIR}${fresh++}`;
     const pattern = `^.${text.slice(2)}$`;

@@ -10,7 +10,7 @@ describe("a schema is refused", () => {
     for (let i = 0; i < levels; i++) schema = { items: schema };
     return schema;
   }
-  test("with a keyword whose value it cannot have", () => {
+  test("with a keyword that has an impossible value", () => {
     for (const [keyword, values, expected] of [
       ["type", ["date", 7, [], ["date"], ["string", "date"], null], "one of null, boolean, object"],
       ["enum", [[], "ab", {}], "a list of values"],
@@ -40,7 +40,7 @@ describe("a schema is refused", () => {
         ]);
   });
 
-  test("with a fault that names what is there", () => {
+  test("with a fault that names the given value", () => {
     const facts = (schema: unknown) => schemaFaults(schema).map(({ fault }) => fault);
     expect(facts(deep(21))).toEqual(["is nested too deep"]);
     expect(facts({ $ref: "#" })).toEqual(["refers to itself"]);
@@ -52,7 +52,7 @@ describe("a schema is refused", () => {
     expect(facts({ description: "x".repeat(17_000) })).toEqual(["is 17018 characters long"]);
   });
 
-  test("that comes back to itself by any keyword that is about the same value", () => {
+  test("that refers back to itself by any keyword for the same value", () => {
     const self = { $ref: "#" };
     for (const [at, schema] of [
       ...["allOf", "anyOf", "oneOf"].map((keyword) => [`/${keyword}/0`, { [keyword]: [self] }] as const),
@@ -61,7 +61,7 @@ describe("a schema is refused", () => {
       expect(schemaFaults(schema)).toMatchObject([{ pointer: `${at}/$ref`, fault: "refers to itself" }]);
   });
 
-  test("but not one that comes back to itself deeper in the data", () => {
+  test("but not one that refers back to itself deeper in the data", () => {
     const self = { $ref: "#" };
     for (const schema of [
       { items: self },
@@ -84,7 +84,7 @@ describe("a schema is refused", () => {
       expect(schemaFaults(schema)).toEqual([]);
   });
 
-  test("with a pattern whose search could take long, or that is none", () => {
+  test("with a pattern whose search could take long, or that is invalid", () => {
     for (const pattern of [
       "a",
       "^(a+)+$",

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { type JsonSchema, schemaFaults } from "../../src/core/json-schema.ts";
 import { dataFaults } from "../../src/core/json-schema-check.ts";
 
-/** What a check may read of a schema and of data in all: so many times its steps. */
+/** The most that a check may read of a schema and of data: a multiple of its steps. */
 const MOST_READS = 20 * 100_000;
 
 /** Reads of values that are wrapped: each property and each of the names that are listed is one. */
@@ -54,7 +54,7 @@ const tooMany = [
   { pointer: "", fault: "takes too many steps to check", expected: "less data, or a simpler schema" },
 ];
 
-describe("what is done for one event is counted, and ends,", () => {
+describe("the work for one event is counted, and ends,", () => {
   const cases: [string, JsonSchema, unknown][] = [
     ["where objects of an enum are compared with 18,000 keys", { enum: times(5_400, () => ({})) }, KEYS],
     [
@@ -92,7 +92,7 @@ describe("what is done for one event is counted, and ends,", () => {
     expect(dataFaults(schema, text)).toEqual(tooMany);
   });
 
-  test("where many possibilities are followed at once in a long text", () => {
+  test("where many alternatives are followed at once in a long text", () => {
     const classes = times(46, (i) => `[^${String.fromCharCode(0xc0 + i)}]`).join("");
     const schema = { pattern: `^[^b]*${classes}x` };
     expect(schemaFaults(schema)).toEqual([]);
@@ -112,7 +112,7 @@ describe("what is done for one event is counted, and ends,", () => {
     expect(replaced).toBeLessThan(100);
   });
 
-  test("where what is compared is nested deeper than the stack", () => {
+  test("where compared values are nested deeper than the stack", () => {
     const schema = { const: DEEP(7_000) };
     expect(dataFaults(schema, DEEP(7_000))).toEqual(tooMany);
     expect(schemaFaults(schema)).toEqual([
@@ -141,7 +141,7 @@ function countReplacements(work: () => void): number {
   return count;
 }
 
-describe("no schema that may be stored and no data", () => {
+describe("no stored schema and no data", () => {
   /** Lists and objects that are as large as an event of 256 KB can make them. */
   const data = fc.oneof(
     fc.nat(30_000).map((count) => record(count, () => 1)),

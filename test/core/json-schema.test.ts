@@ -49,7 +49,7 @@ describe("checking takes a bounded number of steps", () => {
     ["characters of a text that is searched", { pattern: "^x*$" }, text],
     ["characters of a text with a format", { format: "date" }, text],
   ];
-  test("for entries, properties, alternatives, and what is compared or searched", () => {
+  test("for entries, properties, alternatives, comparisons and searches", () => {
     for (const [name, schema, data] of work) {
       const takesTooMany = (before: JsonSchema) => {
         const all = { prefixItems: [before, schema, schema, schema] };
@@ -82,7 +82,7 @@ describe("checking takes a bounded number of steps", () => {
     }
   });
 
-  test("where as many are nested as may be, or more beside one another", () => {
+  test("with the deepest nesting, or more subschemas side by side", () => {
     const tree = { $ref: "#/$defs/node", $defs: { node: { items: { $ref: "#/$defs/node" } } } };
     let list: unknown = [];
     for (let i = 0; i < 249; i++) list = [list];
@@ -119,7 +119,7 @@ describe("checking takes a bounded number of steps", () => {
     ["enum", { items: { enum: [constant] } }],
     ["const", { items: { const: constant } }],
     ["anyOf", { items: { anyOf: [{ const: constant }] } }],
-  ])("and a long %s is written out no more often than it is reported", (_, schema) => {
+  ])("and a long %s is serialized only when it is reported", (_, schema) => {
     const written = vi.spyOn(JSON, "stringify");
     try {
       dataFaults(schema, new Array(30_000).fill(0));
@@ -265,7 +265,7 @@ describe("data fits a schema", () => {
   });
 });
 
-describe("a fault names the place as a JSON Pointer, what is there and what is expected", () => {
+describe("a fault names the place as a JSON Pointer, the value and the expectation", () => {
   const order = {
     type: "object",
     required: ["id", "lines"],
@@ -307,7 +307,7 @@ describe("a fault names the place as a JSON Pointer, what is there and what is e
     expect(said(dataFaults({ const: "x".repeat(59) }, 1))).toEqual([`is 1, expected "${"x".repeat(59)}…`]);
   });
 
-  test("and of many the first ten are told", () => {
+  test("and of many faults the first ten are reported", () => {
     const twelve = Array.from({ length: 12 }, () => 1);
     const places = dataFaults({ items: false }, twelve).map(({ pointer }) => pointer);
     expect(places).toEqual(Array.from({ length: 10 }, (_, i) => `/${i}`));

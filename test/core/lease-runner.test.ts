@@ -29,14 +29,14 @@ type Given = Partial<{
   everyMs: number;
   patienceMs: number;
   settings: Partial<GateSettings>;
-  /** What the gate knows of the destination. */
+  /** The gate's knowledge of the destination. */
   state: Partial<DestinationState>;
   /** How long each attempt takes, by its number; 0: answers within the call; undefined: for ever. */
   tookMs: (n: number) => number | undefined;
   exchange: (n: number) => Exchange;
   /** Whether its attempt cannot be made at all. */
   fails: (n: number) => boolean;
-  /** What else an attempt says, by its number. */
+  /** Further signals of an attempt, by its number. */
   says: (n: number) => Pick<AttemptResult, "metric"> & Pick<AttemptResult["attempt"], "limits">;
   /** Begins the next lease, of so many deliveries, when this one is nearly over. */
   next: number;
@@ -179,7 +179,7 @@ describe("a lease in use", () => {
     expect(events).toEqual(["nearly over", "enough at 200", "finished at 200"]);
   });
 
-  it("leaves over what the rate does not allow in its time", async () => {
+  it("leaves over deliveries that the rate does not allow in its time", async () => {
     const { lease, starts } = await leaseInUse({ count: 10, slots: 1, everyMs: 2_000 });
     expect(starts).toEqual([0, 2_000, 4_000]);
     expect(lease.queue).toHaveLength(7);
@@ -197,7 +197,7 @@ describe("a lease in use", () => {
     expect(reason).toBe("slow");
   });
 
-  it("is to be recorded when its time is over, even while it still waits for a connection", async () => {
+  it("is recorded when its time is over, even while it still waits for a connection", async () => {
     const { events, lease } = await leaseInUse({
       count: 1,
       effects: { withConnection: () => new Promise(() => {}) },
@@ -206,7 +206,7 @@ describe("a lease in use", () => {
     expect(lease.queue).toEqual([0]);
   });
 
-  it("stops at a Retry-After, which the gate is told at once", async () => {
+  it("stops at a Retry-After, which is reported to the gate at once", async () => {
     const { starts, holds, lease, reason } = await leaseInUse({ count: 3, slots: 1, exchange: () => LATER });
     expect(starts).toEqual([0]);
     expect(holds).toEqual([60_100]);
@@ -239,7 +239,7 @@ describe("a lease in use", () => {
     expect(lease.done).toHaveLength(1);
   });
 
-  it("is not nearly over when its first attempt cannot be made", async () => {
+  it("is not ready for a successor when its first attempt cannot be made", async () => {
     const { events } = await leaseInUse({ count: 1, fails: () => true });
     expect(events).toEqual(["not nearly over", "failed: Error: no body"]);
   });
@@ -328,7 +328,7 @@ describe("the end of a lease", () => {
     expect(reason).toBe("rate");
   });
 
-  it("comes whichever look at the clock is the first one after its time", async () => {
+  it("comes with the first reading of the clock after its time", async () => {
     for (let late = 1; late < 40; late++) {
       const time = virtualTime(1);
       let looks = 0;
@@ -338,7 +338,7 @@ describe("the end of a lease", () => {
     }
   });
 
-  it("waits for whoever has claimed a send slot when a 410 has stopped it", async () => {
+  it("waits for claimed send slots when a 410 has stopped it", async () => {
     const { events, starts, connections } = await leaseInUse({
       count: 5,
       slots: 2,
@@ -387,7 +387,7 @@ describe("what a lease leaves over", () => {
     expect((await leaseInUse(given)).reasonAtLast).toBe("slow");
   });
 
-  it("waits for whoever has paused the destination", async () => {
+  it("waits for an operator when the destination was paused", async () => {
     const { reason, starts } = await leaseInUse({ settings: { paused: true } });
     expect(starts).toEqual([]);
     expect(reason).toBe("paused");
@@ -405,7 +405,7 @@ describe("what a lease leaves over", () => {
     expect(events.filter((event) => /^finished/.test(event))).toEqual(["finished at 100"]);
   });
 
-  it("is known of the next lease as soon as an attempt has run for too long", async () => {
+  it("is known for the next lease as soon as an attempt has run for too long", async () => {
     const { events, started } = await leaseInUse({
       count: 2,
       slots: 1,
@@ -462,7 +462,7 @@ describe("the pace of a lease", () => {
   });
 });
 
-describe("what a lease asks of its caller", () => {
+describe("what a lease requires of its caller", () => {
   it("is two timers for many attempts that are all answered in time", async () => {
     const { timers } = await leaseInUse({ count: 9, slots: 3 });
     expect(timers).toEqual([6_000, 1_000]);
@@ -487,16 +487,16 @@ describe("what a lease asks of its caller", () => {
   });
 });
 
-describe("what an attempt says", () => {
+describe("the signal of an attempt", () => {
   const ended = { at: expect.any(Number), health: "healthy", backsOff: false, tookMs: 100 };
 
-  it("is no more than what is known", async () => {
+  it("contains only what is known", async () => {
     const { lease, holds } = await leaseInUse({ count: 2, slots: 1 });
     expect(lease.signals).toStrictEqual([ended, ended]);
     expect(holds).toEqual([]);
   });
 
-  it("has its figures for the metrics and what the receiver will still take", async () => {
+  it("has its figures for the metrics and the receiver's remaining requests", async () => {
     const metric: AttemptMetric = {
       attempt: 1,
       result: "2xx",
@@ -509,7 +509,7 @@ describe("what an attempt says", () => {
     expect(lease.signals).toStrictEqual([{ ...ended, metric, remaining: 7 }]);
   });
 
-  it("is a hold until the reset when the receiver will take no more, which the gate is told once", async () => {
+  it("is a hold until the reset when the receiver takes no more, which is reported to the gate once", async () => {
     const { start } = await leaseInUse({ count: 0 });
     const limits = { remaining: 0, resetAt: start + 3_000 };
     const { lease, holds, starts } = await leaseInUse({

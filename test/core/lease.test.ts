@@ -35,7 +35,7 @@ const lease = (slots: number, width: number, expiresAt: number): Lease => ({
 });
 
 describe("leases", () => {
-  it("end no later for a holder whom the answer reached late, however slowly it reads after that", () => {
+  it("end no later for a holder that got the answer late, however slowly it reads afterwards", () => {
     const timeoutMs = 5_000;
     const { result } = admit(
       newGateState(0),
@@ -92,7 +92,7 @@ describe("a lease that succeeds another", () => {
   it.each<[string, Lease, Lease]>([
     ["a larger one", small, large],
     ["a smaller one", large, small],
-  ])("takes over what it can use, whether the heir is %s; together they hold the larger's", (_, former, heir) => {
+  ])("takes over what it can use, whether the successor is %s; together they hold the larger one's", (_, former, heir) => {
     const leases = succeeded([other, former], heir, former.id);
     expect(leases[0]).toBe(other);
     expect(leases[1]).toEqual({ ...former, slots: former.slots - 2, width: former.width - 1 });
@@ -105,12 +105,12 @@ describe("a lease that succeeds another", () => {
     expect(returned).toEqual([other, former]);
   });
 
-  it("takes nothing over from one that has ended", () => {
+  it("takes over nothing from one that has ended", () => {
     expect(succeeded([other], small, "gone")).toEqual([other, small]);
   });
 });
 
-it("a grant has lost the time that it took to arrive", () => {
+it("a grant is shortened by the time that it took to arrive", () => {
   const grant = admit(
     newGateState(now),
     { lane: "fresh", deliveries: [1], connections: 1, startWithinMs: 9 },
@@ -181,7 +181,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a lease begins with no more than its slots, nor more slots than it has use for", () => {
+  it("a lease begins with no more than its slots, and with no more slots than it can use", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { granted, step } of momentsOf(history)) {

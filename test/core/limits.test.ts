@@ -46,7 +46,7 @@ describe("the burst that is not set", () => {
     expect(burstOf(rate)).toBe(burst);
   });
 
-  it("is the default's too", () => {
+  it("applies to the default too", () => {
     expect(defaultLimits.rate_burst).toBe(burstOf(defaultLimits.rate_per_second));
   });
 });
@@ -95,7 +95,7 @@ describe("a gate's settings", () => {
   const limits = { timeout_ms: 7_000, max_concurrency: 3, rate_per_second: 0.5, rate_burst: 2 };
   const breaker = { failure_ratio: 0.4, min_attempts: 6, window_s: 20, cooldown_s: 5, max_cooldown_s: 80 };
 
-  it("are the limits with all times in milliseconds", () => {
+  it("have all times in milliseconds", () => {
     expect(gateSettingsFrom(limits, breaker, true)).toEqual({
       paused: true,
       maxConcurrency: 3,

@@ -182,7 +182,7 @@ describe("a new incarnation", () => {
     expect(crashLoop.level).toBe(0);
   });
 
-  it("counts it in the figures alone where the destination is in trouble", () => {
+  it("counts it only in the figures if the destination is in trouble", () => {
     const stored = trusted(10);
     const gate = quietGate();
     deliveredAlone(gate);
@@ -201,7 +201,7 @@ describe("a new incarnation", () => {
     });
   });
 
-  it("takes a lone lease for lost when its message comes again, also after others have come", () => {
+  it("counts a lone lease as lost when its message comes again, also after others have come", () => {
     for (const others of [0, 1, 3]) {
       const gate = quietGate();
       gate.admit([1], start);
@@ -218,7 +218,7 @@ describe("a new incarnation", () => {
   it.each<[string, Partial<AdmitRequest>, number]>([
     ["whoever requests it has read it before the lease's end", { lookedUpMsAgo: 2_000 }, 1_000],
     ["a drain requests it, because it may have been requeued", { lane: "backlog", lookedUpMsAgo: 0 }, 1_000],
-  ])("does not take it for lost when %s", (_, more, after) => {
+  ])("does not count it as lost when %s", (_, more, after) => {
     const gate = quietGate();
     deliveredAlone(gate);
     gate.admit([1], start + LEASE_MS + after, more);
@@ -235,7 +235,7 @@ describe("a new incarnation", () => {
   });
 });
 
-describe("a lease of several deliveries, or a retry, that a former incarnation has granted", () => {
+describe("a former incarnation's lease of several deliveries or of a retry", () => {
   const leases: readonly [readonly number[], AdmitRequest["lane"]][] = [
     [[1, 2], "fresh"],
     [[1], "retry"],
@@ -265,7 +265,7 @@ describe("a lease of several deliveries, or a retry, that a former incarnation h
     }
   });
 
-  it("is forgotten by no incarnation that begins beside slack after its end", () => {
+  it("is not forgotten by an incarnation that begins beside slack after its end", () => {
     const gate = quietGate();
     gate.admit([1], start);
     gate.admit([2], start + 5_000);
@@ -278,7 +278,7 @@ describe("a lease of several deliveries, or a retry, that a former incarnation h
 describe("the end of a drain's lease", () => {
   const backlog = { lane: "backlog", lookedUpMsAgo: 0 } as const;
 
-  it("is written at once, so that the next incarnation takes no drain that has ended for a dead one", () => {
+  it("is written at once, so that the next incarnation does not take an ended drain for a dead one", () => {
     const gate = quietGate();
     gate.admit([8], start);
     gate.admit([9], start + 1_000);
@@ -306,7 +306,7 @@ describe("the end of a drain's lease", () => {
   });
 });
 
-it("an incarnation takes its lone leases that expire for lost", () => {
+it("an incarnation counts its own lone leases that expire as lost", () => {
   const gate = quietGate();
   gate.admit([1], start);
   gate.admit([2], start + LEASE_MS);

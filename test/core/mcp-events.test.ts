@@ -32,7 +32,7 @@ describe("a cursor", () => {
     expect(cursorIn(text)).toBeUndefined();
   });
 
-  test("has no position that is no exact number, and one for each of 8,192 databases at most", () => {
+  test("has exact numbers as positions, for at most 8,192 databases", () => {
     expect(cursorIn(`rs.${"z".repeat(11)}`)).toBeUndefined();
     expect(cursorIn(`rs${".1".repeat(8_192)}`)?.positions).toHaveLength(8_192);
     expect(cursorIn(`rs${".1".repeat(8_193)}`)).toBeUndefined();
@@ -49,7 +49,7 @@ test.each([
   expect(lifetimeMs(asked)).toBe(ms);
 });
 
-test("deliveries of what was accepted 31 minutes ago have ended", () => {
+test("deliveries of events that were accepted 31 minutes ago have ended", () => {
   expect(endedBefore(10_000_000)).toBe(10_000_000 - 31 * 60_000);
 });
 
@@ -91,14 +91,14 @@ describe("an occurrence", () => {
   const about = { eventId: "evt_a", name: "order.paid", timestamp };
   const _meta = { "breakwater/data_not_instructions": ["data"] };
 
-  test("has the event's data to the digit, and says that it is data", () => {
+  test("has the event's data to the digit, marked as data", () => {
     expect(textOf('{"n":1.50}')).toContain('"data":{"n":1.50}');
     expect(JSON.parse(textOf('{"n":1.50}'))).toEqual({ ...about, data: { n: 1.5 }, _meta });
     expect(JSON.parse(textOf("{}", null))).toEqual({ ...about, data: {}, _meta });
     expect(JSON.parse(textOf("{}", "rs"))).toEqual({ ...about, data: {}, cursor: "rs", _meta });
   });
 
-  test("has data that is no object as its value", () => {
+  test("has data that is not an object as `value`", () => {
     for (const data of ["[1]", '"{"', "null", "-0.0"])
       expect(JSON.parse(textOf(data))).toEqual({ ...about, data: { value: JSON.parse(data) }, _meta });
   });

@@ -20,10 +20,10 @@ const opened = {
 const made = (template: (typeof templates)[number], type: string, data: unknown) =>
   JSON.parse(rendered(template, envelopeOf(type, AT, data)));
 
-/** What a service gets of an event that says little: one fact, which is empty, and no link. */
+/** The message for an event with little content: one fact, which is empty, and no link. */
 const bare = (template: (typeof templates)[number]) => made(template, "shop.closed", { note: "" });
 
-test("Slack gets text that it reads as such, and shows no previews of links", () => {
+test("Slack gets text that it does not interpret, without previews of links", () => {
   const mrkdwn = (text: string) => ({ type: "mrkdwn", text, verbatim: true });
   expect(bare("slack")).toEqual({
     text: "shop.closed",
@@ -39,7 +39,7 @@ test("Slack gets text that it reads as such, and shows no previews of links", ()
   expect(blocks.at(-1).elements).toEqual([mrkdwn(`Breakwater · shop.closed · <${LINK}|Open the page>`)]);
 });
 
-test("Slack gets a sign of how bad it is", () => {
+test("Slack gets a sign of the severity", () => {
   const signs = ["sweep.stalled", "delivery.dead", "destination.paused", "destination.resumed"].map(
     (type) => made("slack", type, {}).blocks[0].text.text.split(" ")[0],
   );
@@ -47,7 +47,7 @@ test("Slack gets a sign of how bad it is", () => {
   expect(new Set(signs).size).toBe(4);
 });
 
-test("Discord gets no empty field, and no link where there is none", () => {
+test("Discord gets no empty field, and no missing link", () => {
   expect(bare("discord")).toEqual({
     embeds: [
       {
@@ -62,7 +62,7 @@ test("Discord gets no empty field, and no link where there is none", () => {
   });
 });
 
-test("Teams gets a card of a title, the facts and a line below, without a button where there is no link", () => {
+test("Teams gets a card of a title, the facts and a line below, without a button if there is no link", () => {
   expect(bare("teams")).toEqual({
     type: "message",
     attachments: [
@@ -100,7 +100,7 @@ test.each([
   expect(made("teams", type, {}).attachments[0].content.body[0].color).toBe(colour);
 });
 
-test("PagerDuty gets no link where there is none, and Breakwater for the source of what is about nothing", () => {
+test("PagerDuty gets no missing link, and Breakwater as the source of events without a subject", () => {
   const event = bare("pagerduty");
   expect(Object.keys(event)).toEqual(["event_action", "dedup_key", "client", "payload"]);
   expect(event.payload).toMatchObject({
@@ -116,14 +116,14 @@ test("a title of more than 120 characters is cut between two of them", () => {
   expect(titleOf("😀".repeat(121))).toBe(`${"😀".repeat(119)}…`);
 });
 
-test("the title names what an event is about, if it is about something", () => {
+test("the title names the subject of an event, if it has one", () => {
   expect(made("slack", "sweep.stalled", {}).text).toBe("The sweep has stalled");
   expect(made("slack", "threshold.crossed", { threshold: "retry_rate" }).text).toBe(
     "A threshold is crossed: retry_rate",
   );
 });
 
-test("as many facts are shown as 2,400 characters hold, and 15 at most", () => {
+test("as many facts are shown as fit into 2,400 characters, and at most 15", () => {
   const shown = (count: number, length: number) => {
     const facts = Array.from({ length: count }, (_, i) => [String(i).padStart(2, "0"), "x".repeat(length)]);
     return made("discord", "shop.closed", Object.fromEntries(facts)).embeds[0].fields.length;
@@ -142,7 +142,7 @@ test("Slack gets a title, the facts in sections of ten, and a link", () => {
   expect(blocks.at(-1).elements[0].text).toContain(`<${LINK}|Open the page>`);
 });
 
-test("Slack gets no markup, mention or link out of what an event says", () => {
+test("Slack gets no markup, mention or link from the texts of an event", () => {
   const text = rendered(
     "slack",
     envelopeOf("delivery.dead", AT, { host: "<!channel> & <http://evil|click>" }),
@@ -226,7 +226,7 @@ describe("a receiver of Svix's operational webhooks", () => {
     expect(made("svix", type, data)).toEqual({ type: theirs, data: { ...about, ...rest } });
   });
 
-  test("gets what has no counterpart there as it is", () => {
+  test("gets events without a counterpart there unchanged", () => {
     expect(made("svix", "delivery.dead", opened)).toEqual({ type: "delivery.dead", data: opened });
     for (const data of [null, "gone", 7])
       expect(made("svix", "destination.paused", data)).toEqual({ type: "destination.paused", data });
@@ -266,7 +266,7 @@ test("Discord's limits hold for the longest facts, of characters that are escape
   expect(sum).toBeLessThanOrEqual(6_000);
 });
 
-test("an edit by hand into an unknown template counts as none", () => {
+test("an unknown template after an edit in the database counts as none", () => {
   expect(["fax", "", null, 7].map(templateOf)).toEqual([undefined, undefined, undefined, undefined]);
   for (const name of ["slack", "discord", "teams", "pagerduty", "svix"]) expect(templateOf(name)).toBe(name);
 });

@@ -21,11 +21,11 @@ test.each(["", "x", "id", "secret", "ui", "a".repeat(10_000)])("%.10s is taken f
   expect(nearestName(given, FIELDS)).toBeUndefined();
 });
 
-test("two that are equally near are none", () => {
+test("two equally near names give none", () => {
   expect(nearestName("rate_4", ["rate_1", "rate_2"])).toBeUndefined();
 });
 
-test("a known name is taken for itself, whatever the others are", () => {
+test("a known name is taken as it is, whatever the others are", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.stringMatching(/^[a-z]{3,12}$/), { minLength: 1 }), (known) => {
       expect(nearestName(known[0] ?? "", known)).toBe(known[0]);

@@ -24,7 +24,7 @@ const step = (state: Partial<NoticeState>, endpoint: EndpointNow, channel: Parti
   noticeStep({ ...ALL, ...channel }, { ...calm, ...state }, endpoint, NOW);
 const notified = (made: ReturnType<typeof step>) => (made.kind === "send" ? made.events : made.kind);
 
-describe("notified at once, where nothing was notified within the hour, is", () => {
+describe("notified at once, if nothing was notified within the hour, is", () => {
   test.each<[string, Partial<NoticeState>, EndpointNow, readonly NoticeEvent[]]>([
     ["a dead delivery", { deadAt: NOW }, taking, ["dead"]],
     ["a circuit that has been open long enough", { openedAt: NOW - 10 * MINUTE }, open, ["circuit_open"]],
@@ -60,25 +60,25 @@ describe("nothing is notified", () => {
     expect(step(state, endpoint).kind).not.toBe("send");
   });
 
-  test("of what the channel does not want", () => {
+  test("about events that the channel does not want", () => {
     expect(notified(step({ deadAt: NOW }, gone, { on: ["circuit_open"] }))).toBe("wait");
     expect(notified(step({ notified: ["disabled"] }, taking, { on: ["disabled"] }))).toBe("forget");
   });
 });
 
-test("an endpoint is forgotten when nothing is left to tell, and not before the hour is over", () => {
+test("an endpoint is forgotten when nothing is left to notify, and not before the hour is over", () => {
   expect(notified(step({}, taking))).toBe("forget");
   expect(step({ sentAt: NOW - 1 }, taking)).toMatchObject({ kind: "wait", until: NOW - 1 + HOUR });
   expect(notified(step({ notified: ["circuit_open"] }, { kind: "paused" }))).toBe("forget");
   expect(notified(step({ notified: ["dead"], deadAt: NOW - HOUR }, taking))).toBe("forget");
 });
 
-test("a circuit is looked at again when it has been open long enough, known or not since when", () => {
+test("a circuit is checked again when it has been open for the required time, even if its beginning is unknown", () => {
   expect(step({ openedAt: NOW - MINUTE }, open)).toMatchObject({ kind: "wait", until: NOW + 9 * MINUTE });
   expect(step({}, open)).toMatchObject({ kind: "wait", until: NOW + 10 * MINUTE, after: { openedAt: NOW } });
 });
 
-test("a clock that was wrong holds notices back for an hour at most", () => {
+test("a wrong clock delays notices by an hour at most", () => {
   expect(step({ sentAt: NOW + 100 * HOUR }, gone)).toMatchObject({ kind: "wait", until: NOW + HOUR });
 });
 
@@ -88,7 +88,7 @@ test("a channel that refuses is tried again later and later, at most once an hou
   ]);
 });
 
-test("in random histories there is at most one notice an hour, and an end is notified only where an outage was", () => {
+test("in random histories there is at most one notice an hour, and an end is notified only after an outage", () => {
   for (let seed = 1; seed <= 200; seed++) {
     const random = seededRandom(seed);
     const pick = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)] as T;

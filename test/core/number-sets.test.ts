@@ -33,7 +33,7 @@ describe("packed deliveries", () => {
     );
   });
 
-  it("tell which of other numbers are among them", () => {
+  it("show which of other numbers are among them", () => {
     fc.assert(
       fc.property(numbers, numbers, fc.nat(50), (set, others, both) => {
         const asked = ascending([...new Set([...others, ...set.slice(0, both)])]);
@@ -42,7 +42,7 @@ describe("packed deliveries", () => {
     );
   });
 
-  it("that were written one by one, as an earlier version did it, are the same", () => {
+  it("that were written one by one, as an earlier version did, are the same", () => {
     expect(unpackNumbers("KBBBBBC")).toEqual([10, 11, 12, 13, 14, 15, 17]);
   });
 
@@ -57,7 +57,7 @@ describe("packed deliveries", () => {
     [[1, 2, 3], "BBB"],
     [[1, 2, 3, 4], "B.D"],
     [[1, 2, 3, 4, 5, 6], "B.F"],
-  ])("are a run where that is shorter: %j", (list, text) => {
+  ])("are a run if that is shorter: %j", (list, text) => {
     expect(packNumbers(list)).toBe(text);
   });
 
@@ -143,7 +143,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
     expect(most).toBeLessThanOrEqual(64 * 1024);
   });
 
-  it("has what it grants read again where the read is from before what it remembers", () => {
+  it("has its grants reread if the read is older than its memory", () => {
     expect(granted).toBeGreaterThan(0);
   });
 

@@ -1,4 +1,4 @@
-/** What an operational event says to a person: title, subject, facts, and which events are about one problem. */
+/** An operational event in words: title, subject, facts, and which events are about one problem. */
 import { describe, expect, test } from "vitest";
 import { messageAbout } from "../../src/core/operational-message.ts";
 
@@ -14,14 +14,14 @@ const types = [
   "threshold.crossed",
 ];
 
-test("each event of Breakwater's own has a title, and is as bad as services know it", () => {
+test("each operational event has a title and a severity", () => {
   const messages = types.map((type) => messageAbout(type, {}));
   for (const { title } of messages) expect(title).toMatch(/^[A-Z][a-z ]+$/);
   expect(new Set(messages.map(({ title }) => title)).size).toBe(types.length);
   for (const { severity } of messages) expect(["critical", "error", "warning", "info"]).toContain(severity);
 });
 
-test("what ends a problem is not bad, and what begins one is", () => {
+test("an event that ends a problem is not severe, and one that begins a problem is", () => {
   for (const type of types) {
     const { isEnd, severity } = messageAbout(type, {});
     expect(severity === "info", type).toBe(isEnd);
@@ -44,7 +44,7 @@ test.each([
   });
 });
 
-describe("an event is about", () => {
+describe("the subject of an event is", () => {
   test.each([
     ["a threshold", { threshold: "retry_rate", destination_id: "dst_1", host: "a.example" }, "retry_rate"],
     ["a destination with a host", { destination_id: "dst_1", host: "a.example" }, "a.example (dst_1)"],

@@ -33,15 +33,15 @@ describe("the line of an event", () => {
     ["a number", { id: 1.5 }, "1.5"],
     ["true", { id: true }, "true"],
     ["the digits of a number that a double has", { id: raw("100.00") }, "100"],
-  ])("is that of %s where the path leads to it", (_, data, orderingKey) => {
+  ])("is that of %s if the path leads to it", (_, data, orderingKey) => {
     expect(lineBy(rule("key", "data.id"), { data: () => data })).toBe(lineBy(rule("key"), { orderingKey }));
   });
 
-  test.each([[null], [undefined], [{ a: 1 }], [[1]]])("is none where the path leads to %j", (id) => {
+  test.each([[null], [undefined], [{ a: 1 }], [[1]]])("does not exist if the path leads to %j", (id) => {
     expect(lineBy(rule("key", "data.id"), { data: () => ({ id }), orderingKey: "a" })).toBeUndefined();
   });
 
-  test("is the destination's only one, or none for an event without a key, or one that is delivered later", () => {
+  test("is the destination's only one, and does not exist for an event without a key or with a delivery time", () => {
     expect(lineBy(rule("destination"), {})).toBe("*");
     expect(lineBy(rule("key"), {})).toBeUndefined();
     for (const by of ["destination", "key"] as const)
@@ -49,7 +49,7 @@ describe("the line of an event", () => {
   });
 });
 
-test("a tenant's events are numbered by one database where events without a key stand in a line", () => {
+test("a tenant's events are numbered by one database if events without a key are ordered", () => {
   expect([rule("destination"), rule("key", "data.id"), rule("key")].map(pinsTenant)).toEqual([
     true,
     true,
@@ -63,12 +63,12 @@ const placed = (id: number, line?: string, before: number | null = null, destina
   ...(line !== undefined && { place: { line, before, holds: false } }),
 });
 
-describe("whose turn it is", () => {
+describe("the deliveries whose turn it is", () => {
   const head = placed(1, "a");
   const next = placed(2, "a", 1);
   const third = placed(3, "a", 2);
 
-  test("unordered ones, heads, and those right behind them, in whatever order they come", () => {
+  test("are unordered ones, heads, and those right behind them, in any order of the input", () => {
     const unordered = placed(9);
     expect(whoseTurn([third, next, unordered, head])).toEqual({
       ready: [third, next, unordered, head],
@@ -80,27 +80,27 @@ describe("whose turn it is", () => {
     ]);
   });
 
-  test("not those behind one that is not among these, nor whoever stands behind them", () => {
+  test("are not those behind a missing one, nor any after them", () => {
     expect(whoseTurn([third, next])).toEqual({ ready: [], parked: [next, third] });
     expect(whoseTurn([head, third])).toEqual({ ready: [head], parked: [third] });
   });
 
-  test("by destination: the same event is another delivery at another", () => {
+  test("are judged by destination: the same event is another delivery at another destination", () => {
     const elsewhere = placed(1, "a", null, "dst_b");
     expect(whoseTurn([elsewhere, next])).toEqual({ ready: [elsewhere], parked: [next] });
     expect(predecessors([elsewhere, head]).size).toBe(0);
   });
 });
 
-describe("recorded while a lease goes on", () => {
+describe("recorded while a lease continues", () => {
   const [one, two, other, unordered] = [placed(1, "a"), placed(2, "a", 1), placed(5, "b"), placed(9)];
 
-  test("is all that has ended but the last of each line that has open ones", () => {
+  test("is everything that has ended, except the last of each line with open ones", () => {
     const { ended, followed } = endedBeforeLast([one, unordered, two, other], [placed(3, "a", 2)]);
     expect([ended, [...followed]]).toEqual([[one, unordered, other], [one]]);
   });
 
-  test("is everything where no line goes on", () => {
+  test("is everything if no line continues", () => {
     const { ended, followed } = endedBeforeLast([one, unordered, two], [placed(8)]);
     expect([ended, [...followed]]).toEqual([[one, unordered, two], []]);
   });

@@ -33,7 +33,7 @@ const end = fc.record({
 });
 
 describe("the text of ends", () => {
-  test("tells each of them, however many texts are joined", () => {
+  test("contains each of them, however many texts are joined", () => {
     fc.assert(
       fc.property(fc.array(fc.array(end, { maxLength: 20 }), { maxLength: 5 }), (writes) => {
         expect(endsIn(writes.map((some) => endsText(some)).join(""))).toEqual(writes.flat());
@@ -48,7 +48,7 @@ describe("the text of ends", () => {
     expect(endsText(ends).length / 100).toBeLessThan(8);
   });
 
-  test("of which the last number is cut off tells the others", () => {
+  test("with a cut-off last number contains the others", () => {
     const ends = [1, 2].map((index) => ({ index, at: 1_000, latencyMs: 1, status: 200 }));
     expect(endsIn(endsText(ends).slice(0, -1))).toEqual(ends.slice(0, 1));
   });

@@ -18,7 +18,7 @@ function visitsOf(source: string, text: string): number {
   return all;
 }
 
-describe("a pattern is found where RegExp finds it", () => {
+describe("a search finds a pattern where RegExp does", () => {
   const parts = [
     "a",
     "b",
@@ -112,18 +112,18 @@ describe("a pattern is found where RegExp finds it", () => {
 describe("a search visits", () => {
   const long = "a".repeat(10_000);
 
-  test("each character once where nothing else is possible, and none behind its end", () => {
+  test("each character once if there are no alternatives, and none behind the match", () => {
     expect(visitsOf("^[a-z]+$", long)).toBeLessThan(10_010);
     expect(visitsOf("^ab", long)).toBeLessThan(10);
     expect(visitsOf("^a", long)).toBeLessThan(10);
   });
 
-  test("few possibilities for each character, where RegExp would try all of them again and again", () => {
+  test("few alternatives for each character, where RegExp would try all of them again and again", () => {
     expect(visitsOf("^a?a?[a-z]*[a-z]{63}x", long)).toBeLessThan(20_000);
     expect(visitsOf("^a{0,999}[a-z]{63}x", long)).toBeLessThan(10_000);
   });
 
-  test("never more for a character than the pattern has pieces, and twice the characters behind its open one", () => {
+  test("at most as many alternatives for a character as the pattern has pieces, and twice the characters behind its open one", () => {
     const piece = fc.constantFrom(
       "a",
       "[ab]",

@@ -31,7 +31,7 @@ describe("a new event", () => {
     fc.assert(fc.property(names, fc.nat(), (tenant, now) => placeByTime(tenant, 1, now) === 0));
   });
 
-  test("goes to one that there is", () => {
+  test("goes to an existing database", () => {
     fc.assert(
       fc.property(names, counts, fc.nat(), (tenant, count, now) => {
         const place = placeByTime(tenant, count, now);
@@ -40,7 +40,7 @@ describe("a new event", () => {
     );
   });
 
-  test("stays with its tenant's others of the minute", () => {
+  test("goes to the same database as its tenant's other events of the minute", () => {
     fc.assert(
       fc.property(names, counts, fc.nat(), fc.nat(MINUTE - 1), (tenant, count, minute, ms) => {
         const start = minute * MINUTE;
@@ -57,7 +57,7 @@ describe("a new event", () => {
     for (const share of spread(many.map(placeOf), 3)) expect(Math.abs(share - 3_000)).toBeLessThan(200);
   });
 
-  test("moves with the number of databases to the new one alone, which gets its share", () => {
+  test("moves, when a database is added, only to the new one, which gets its share", () => {
     const moved = many.filter((i) => placeByKey("acme", `${i}`, 4) !== placeByKey("acme", `${i}`, 3));
     expect(moved.every((i) => placeByKey("acme", `${i}`, 4) === 3)).toBe(true);
     expect(Math.abs(moved.length - 9_000 / 4)).toBeLessThan(200);
@@ -112,7 +112,7 @@ test("a bundle is in the database of its events", () => {
 });
 
 describe("an event's number", () => {
-  test("tells its database", () => {
+  test("contains its database", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: MOST_DATABASES - 1 }),
@@ -192,12 +192,12 @@ describe("the number of databases that take new events", () => {
     expect(countsBetween(stored, from, NOW, 6)).toEqual(counts);
   });
 
-  test("is known of a change a minute before it comes into effect, as clocks differ", () => {
+  test("is known a minute before a change takes effect, because clocks differ", () => {
     expect(countsBetween(history, NOW, NOW + 9 * 60_000, 6)).toEqual([4, 3]);
     expect(countsBetween(history, NOW, NOW + 9 * 60_000 - 1, 6)).toEqual([4]);
   });
 
-  test("leads to few databases for a key, even where any is possible", () => {
+  test("leads to few databases for a key, even if all are possible", () => {
     const asked = Array.from({ length: 200 }, (_, i) => {
       const counts = countsBetween([], NOW, NOW, 100);
       return new Set(counts.map((count) => placeByKey("acme", `key ${i}`, count))).size;

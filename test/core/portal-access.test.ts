@@ -1,4 +1,4 @@
-/** What a visitor of the portal may do, and up to which limits: a table of rules. */
+/** The rights and limits of the portal's visitors: a table of rules. */
 import { describe, expect, test } from "vitest";
 import {
   accessUnder,
@@ -22,7 +22,7 @@ const everything = accessUnder();
 const nothing = accessUnder(Object.fromEntries(capabilities.map((name) => [name, false])) as PortalRules);
 
 describe("access", () => {
-  test("is everything, without limits, where no rule says otherwise", () => {
+  test("is everything, without limits, unless a rule says otherwise", () => {
     expect(everything).toEqual({
       may_edit_endpoints: true,
       may_transform: true,
@@ -49,7 +49,7 @@ describe("access", () => {
     [{}, { max_endpoints: 0 }, { max_endpoints: 0 }],
     [{ max_concurrency: 10 }, { max_concurrency: 1000 }, { max_concurrency: 10 }],
     [{ rate_per_second: 0.5 }, { rate_per_second: 20 }, { rate_per_second: 0.5 }],
-  ])("under %j and %j is narrowed by both, in whatever order", (tenant, link, expected) => {
+  ])("under %j and %j is narrowed by both, in any order", (tenant, link, expected) => {
     expect(accessUnder(tenant, link)).toMatchObject(expected);
     expect(accessUnder(link, tenant)).toEqual(accessUnder(tenant, link));
   });
@@ -64,14 +64,14 @@ describe("access", () => {
     expect(refused.length).toBeGreaterThan(0);
   });
 
-  test("to look is never refused, and everything else can be", () => {
+  test("to reading is never refused, and everything else can be", () => {
     const allowed = (Object.keys(portalActions) as PortalAction[]).filter((action) =>
       allows(nothing, action),
     );
     expect(allowed).toEqual(["read"]);
   });
 
-  test("to read only is no capability that changes anything", () => {
+  test("in read-only mode has no capability that changes anything", () => {
     const access = accessUnder(readOnlyRules);
     const left = capabilities.filter((name: Capability) => access[name]);
     expect(left).toEqual(["may_see_payloads"]);
@@ -87,14 +87,14 @@ describe("access", () => {
     expect(allowsAnother(accessUnder({ max_endpoints: most }), endpoints)).toBe(expected);
   });
 
-  test("of a tenant whose settings nobody can read is to look alone", () => {
+  test("of a tenant with unreadable settings is read-only", () => {
     for (const stored of ["{", { "": "" }, { may_fly: true }, { max_endpoints: "many" }, []])
       expect(accessUnder(tenantPortalOf(stored))).toEqual({ ...nothing });
     expect(tenantPortalOf(null)).toEqual({});
     expect(tenantPortalOf(undefined)).toEqual({});
   });
 
-  test("of a tenant is kept as it is set, with the look of its portal", () => {
+  test("of a tenant stays as it was set, with the branding of its portal", () => {
     for (const theme of ["auto", "light", "dark"])
       for (const language of ["en", "de"]) {
         const stored = { may_test: false, max_endpoints: 3, theme, language };
@@ -105,7 +105,7 @@ describe("access", () => {
   });
 });
 
-describe("limits that a visitor asks for", () => {
+describe("limits that a visitor sets", () => {
   const capped = accessUnder({ max_concurrency: 20, rate_per_second: 50 });
   const current = { max_concurrency: 40, rate_per_second: 10 };
 
@@ -131,7 +131,7 @@ describe("limits that a visitor asks for", () => {
       { set: { max_concurrency: 20, rate_per_second: 50 }, above: [] },
     ],
     [
-      "more, and are told how much it may be",
+      "more, and learn how much it may be",
       [capped, { max_concurrency: 21, rate_per_second: 50.1 }],
       {
         set: { max_concurrency: 21, rate_per_second: 50.1 },
@@ -166,7 +166,7 @@ describe("limits that a visitor asks for", () => {
   });
 });
 
-test("what a link says of its visit is complete, and leads back to https alone", () => {
+test("the settings of a link are complete, and lead back to https only", () => {
   const visit = { rules: {}, language: null, theme: null, return_url: null };
   expect(visitIn(visit)).toEqual(visit);
   for (const wrong of [
@@ -182,12 +182,12 @@ test("what a link says of its visit is complete, and leads back to https alone",
 const RULES =
   "may_edit_endpoints, may_transform, may_write_code, may_rotate, may_resend, may_test, may_poll, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
 
-test("rules that nobody knows are refused by name", () => {
+test("unknown rules are refused by name", () => {
   const { error } = zodOf(rulesShape).safeParse({ may_fly: true });
   expect(error?.issues[0]?.message).toBe(`unknown may_fly: expected an object of ${RULES}`);
 });
 
-test("what the portal of a tenant cannot be is refused with what it can be", () => {
+test("impossible settings of a tenant's portal are refused with the possible ones", () => {
   const portal = zodOf(tenantPortalShape);
   const counts = "expected a whole number from 0 to 10000";
   for (const [given, expected] of [

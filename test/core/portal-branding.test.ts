@@ -21,7 +21,7 @@ const images = {
   webp: `data:image/webp;base64,${base64(riff)}`,
 };
 
-test("what a sender's branding cannot be is refused with what it can be", () => {
+test("impossible branding of a sender is refused with the possible values", () => {
   const name = "expected 1 to 80 characters without control characters";
   const logo =
     "expected an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most 32768 characters";
@@ -128,7 +128,7 @@ describe("an accent", () => {
     );
   });
 
-  test("stays as it is where it can be read", () => {
+  test("stays as it is if it can be read", () => {
     expect(accentColours("#0b6a72").light.accent).toBe("#0b6a72");
     expect(accentColours("#63c9c5").dark.accent).toBe("#63c9c5");
     expect(accentColours("#ffd500").light.accent).not.toBe("#ffd500");

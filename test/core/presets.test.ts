@@ -157,7 +157,7 @@ function expectedVerdict(status: number, permanent: Row["permanent"]): Classific
   return ends ? "permanent" : "retry";
 }
 
-it("every preset has its published figures here", () => {
+it("this file has the published figures of every preset", () => {
   expect(Object.keys(published)).toEqual(presetNames);
   expect(Object.keys(presets)).toEqual(presetNames);
 });
@@ -192,7 +192,7 @@ describe.each(presetNames)("%s", (name) => {
     }
   });
 
-  it("waits twice as long after a 429 that does not say until when", () => {
+  it("waits twice as long after a 429 without a time", () => {
     const history = { attempts: 1, giveUpAt: never };
     const [, most = 0] = row.waits[0] ?? [];
     const result = transition({ kind: "response", status: 429 }, history, policyOf(), 0, almostOne);
@@ -245,7 +245,7 @@ describe("limited causes", () => {
 
   it.each([
     402, 404, 408, 409, 423, 425,
-  ])("retries %i under breakwater until it has come to it 16 times", (status) => {
+  ])("retries %i under breakwater until it has occurred 16 times", (status) => {
     const outcomeAfter = (sameCause: number) => {
       const history = { attempts: 60, sameCause, giveUpAt: never };
       return transition({ kind: "response", status }, history, presets.breakwater, 0, 0.5);
@@ -254,7 +254,7 @@ describe("limited causes", () => {
     expect(outcomeAfter(16)).toEqual({ kind: "dead", reason: "exhausted" });
   });
 
-  it("makes the last attempts under breakwater after an outage of 72 hours, however the dice fall", () => {
+  it("makes the last attempts under breakwater after an outage of 72 hours, whatever the jitter", () => {
     const { giveUpAfterMs } = presets.breakwater;
     for (const random of [0, 0.5, almostOne]) {
       let at = 0;

@@ -29,12 +29,12 @@ describe("reserve", () => {
     expect(reserve(0, 0, tenPerSecond, now, now)).toMatchObject({ sends: 0, tat: 0 });
   });
 
-  it("takes a start for punctual that is late by no more than the burst", () => {
+  it("counts a start that is late by no more than the burst as punctual", () => {
     expect(reserve(0, 1, tenPerSecond, now, now).slackMs).toBe(400);
     expect(reserve(0, 1, { perSecond: 10, burst: 1 }, now, now).slackMs).toBe(0);
   });
 
-  it("goes on where the last reservation ended", () => {
+  it("continues where the last reservation ended", () => {
     const first = reserve(0, 7, tenPerSecond, now + 1000, now);
     const second = reserve(first.tat, 1, tenPerSecond, now + 1000, now);
     expect(second.firstAt).toBe(first.firstAt + 7 * first.everyMs);

@@ -54,7 +54,7 @@ describe("rates", () => {
     expect(of(...metrics)).toMatchObject(rates);
   });
 
-  it("say of quick answers how quick they are, and of nothing that it took longer than the longest did", () => {
+  it("show how quick quick answers are, and never exceed the longest duration", () => {
     const quick = of(...Array.from({ length: 100 }, () => metric({ tookMs: 5, lateMs: 30 })));
     expect(quick.latencyP50Ms).toBeGreaterThan(2);
     expect(quick.latencyP95Ms).toBeLessThanOrEqual(5);

@@ -7,7 +7,7 @@ function stated(headers: Readonly<Record<string, string>>, ok = true) {
   return statedLimits((name) => headers[name] ?? null, ok, NOW);
 }
 
-describe("what a receiver says of its limits", () => {
+describe("a receiver's headers about its limits", () => {
   it.each([
     ["the RateLimit field", { ratelimit: '"default";r=50;t=30' }, 50, 30_000],
     ["the tightest of several policies", { ratelimit: '"burst";r=9;t=1, "day";r=4;t=3600' }, 4, 3_600_000],
@@ -45,7 +45,7 @@ describe("what a receiver says of its limits", () => {
     expect(stated({ ratelimit: '"x";r=0;t=9999999999' })?.resetAt).toBe(NOW + 3_600_000);
   });
 
-  it("leaves the Retry-After of a refusal to the retry policy", () => {
+  it("leave the Retry-After of a refusal to the retry policy", () => {
     expect(stated({ "retry-after": "7" }, false)).toBeUndefined();
   });
 

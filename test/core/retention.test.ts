@@ -18,7 +18,7 @@ test.each([
   expect(wholeDays(stored)).toBeNull();
 });
 
-test("the shortest of several counts, and none is for ever", () => {
+test("the shortest of several counts, and without any, retention is for ever", () => {
   expect(shortest(30, 7, null)).toBe(7 * DAY_MS);
   expect(shortest(null, 0)).toBe(Number.POSITIVE_INFINITY);
   expect(DAY_MS).toBe(24 * 60 * 60 * 1000);

@@ -108,11 +108,11 @@ describe("parseRetryAfter", () => {
     "Sat Nov 21 09:02:00 2026 GMT",
     "Tue Dec 1 00:00:00 2026",
     "Sat, 21 Nov 2026 09:02:00 GMT\n",
-  ])("takes %j for no wish at all", (value) => {
+  ])("takes %j as no value", (value) => {
     expect(parseRetryAfter(value, now)).toBeUndefined();
   });
 
-  it("answers any text with nothing, or with a safe whole number that is not before now", () => {
+  it("returns for any text nothing, or a safe whole number that is not before now", () => {
     const digits = fc.bigInt({ min: 0n, max: 10n ** 41n }).map(String);
     fc.assert(
       fc.property(fc.oneof(fc.string(), digits), (value) => {

@@ -185,12 +185,12 @@ describe("resolveRetry", () => {
     });
   });
 
-  it("lets single statuses be retried, or end the delivery, whatever the preset says", () => {
+  it("can retry single statuses, or end the delivery, whatever the preset says", () => {
     const { rules } = resolveRetry({ preset: "textbook", on: { retry: [400, 404], fail: [503] } });
-    const verdicts = [200, 302, 400, 401, 404, 410, 500, 503].map((status) =>
+    const results = [200, 302, 400, 401, 404, 410, 500, 503].map((status) =>
       classify({ kind: "response", status }, rules),
     );
-    expect(verdicts).toEqual([
+    expect(results).toEqual([
       "success",
       "permanent",
       "retry",

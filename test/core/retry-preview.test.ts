@@ -34,7 +34,7 @@ describe("the prospect of a delivery that never succeeds", () => {
     ]);
   });
 
-  it("is cut where no more attempts are asked for, unless that is the end anyway", () => {
+  it("is cut at the requested number of attempts, unless it ends there anyway", () => {
     expect(retryPreviewOf(presets.capped, 20)).toMatchObject({ ends: "beyond", attempts: { length: 20 } });
     expect(retryPreviewOf(presets.gethook, 5)).toMatchObject({ ends: "exhausted", attempts: { length: 5 } });
   });

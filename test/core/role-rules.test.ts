@@ -36,7 +36,7 @@ describe("a rule", () => {
     expect([rule?.role, rule?.tenants]).toEqual([role, tenants]);
   });
 
-  it("does not take a letter of Unicode for that of ASCII which is its lower case", () => {
+  it("does not equate a Unicode letter with the ASCII letter that is its lower case", () => {
     const kelvin = roleRules("k@example.com: own; @kk.example: own").rules;
     for (const email of ["\u212A@example.com", "x@\u212Ak.example"])
       expect(ruleFor(kelvin, person(email))).toBeUndefined();
@@ -60,7 +60,7 @@ describe("a text with a fault", () => {
     ["a@b.c: own; A@b.c: look", "has a@b.c after a@b.c", "which applies first"],
     ["@b.c: look; a@b.c: own", "has a@b.c after @b.c", "which applies first"],
     ["group x: look; group x: own", "has group x after group x", "which applies first"],
-  ])("%j has it named", (text, start, part) => {
+  ])("%j has the fault named", (text, start, part) => {
     const found = roleRules(text).faults;
     expect(found).toEqual([expect.stringContaining(start)]);
     expect(found[0]).toContain(part);

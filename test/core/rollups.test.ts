@@ -1,4 +1,4 @@
-/** What a gate counts, over minutes, hours and a clock that nobody can trust. */
+/** A gate's counters, over minutes, hours and an unreliable clock. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { emptyCounters, totalOf } from "../../src/core/metrics.ts";
@@ -67,11 +67,11 @@ describe("a window", () => {
     expect(attemptsIn(rolledUp(busy.rollups, busy.hours), "24h", now)).toBe(6);
   });
 
-  it("has nothing of a time that a clock calls the future", () => {
+  it("has nothing of a time in the future", () => {
     expect(attemptsIn(settled(nothing, NOON), "1h", NOON - 1)).toBe(0);
   });
 
-  it.each(windows)("of %s is one that has a length", (window) => {
+  it.each(windows)("of %s has a length", (window) => {
     expect(windows).toContain(window);
     expect(Object.keys(spans)).toEqual([...windows]);
   });
@@ -82,11 +82,11 @@ describe("a window", () => {
   });
 });
 
-describe("what is kept", () => {
+describe("the stored rollup", () => {
   const hoursFrom = (first: number, count: number) =>
     Array.from({ length: count }, (_, i) => emptyCounters(first + i * HOUR));
 
-  it("has no minutes older than an hour that the hours have", () => {
+  it("has no minutes older than an hour that are in the hours", () => {
     const kept = [-30, 0, 30].reduce((all, m) => settled(all, NOON + m * MINUTE), nothing);
     expect(kept.rollups.minutes.map(({ from }) => from)).toEqual([NOON, NOON + 30 * MINUTE]);
   });
@@ -107,7 +107,7 @@ describe("what is kept", () => {
     expect(isHourOver(rollupsAfter(first, [metric()], NOON + HOUR))).toBe(true);
   });
 
-  it("has an hour's first minute, though the hour before was rolled up in it", () => {
+  it("has an hour's first minute, although the hour before was rolled up in it", () => {
     const kept = [-1, 0, 60].reduce((all, m) => settled(all, NOON + m * MINUTE), nothing);
     expect(kept.hours.map(({ from, delivered }) => [from, delivered])).toEqual([
       [NOON - HOUR, 1],
@@ -122,7 +122,7 @@ describe("what is kept", () => {
     expect(hours.map(({ from }) => from)).toEqual([NOON + HOUR - week, NOON - HOUR, NOON]);
   });
 
-  it("has no more hours than a week, though a clock that was ahead has left a week of them", () => {
+  it("has no more hours than a week, even if a clock that was ahead has left a week of them", () => {
     const ahead = { ...nothing, hours: hoursFrom(NOON + 1_000 * HOUR, 168) };
     const { hours } = settled(settled(ahead, NOON), NOON + HOUR);
     expect(hours).toHaveLength(168);
@@ -148,7 +148,7 @@ describe("a series", () => {
     [metric({ result: "timeout", end: "dead" })],
   );
 
-  it("has every minute, in order, the idle ones too, and ends with the one that has begun", () => {
+  it("has every minute in order, idle ones included, and ends with the current one", () => {
     const series = seriesOf(rollups, hours, "15m", NOON + 5 * MINUTE + 1);
     expect(series.map(({ at }) => at)).toEqual(Array.from({ length: 15 }, (_, i) => NOON + (i - 9) * MINUTE));
     expect(series.map(({ attempts }) => attempts)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0]);
@@ -170,7 +170,7 @@ describe("a series", () => {
     expect(addedSeries([])).toEqual([]);
   });
 
-  it("of several destinations is in order, though one was read a step later", () => {
+  it("of several destinations is in order, even if one was read a step later", () => {
     const [one, later] = [5, 6].map((m) => seriesOf(rollups, hours, "15m", NOON + m * MINUTE));
     const times = addedSeries([later ?? [], one ?? []]).map(({ at }) => at);
     expect(times).toEqual(Array.from({ length: 16 }, (_, i) => NOON + (i - 9) * MINUTE));
@@ -201,7 +201,7 @@ function history(all: readonly Readonly<{ wait: number; metrics: readonly Return
 }
 
 describe("whatever happens", () => {
-  test("what is kept is bounded and in order", () => {
+  test("the stored rollup is bounded and in order", () => {
     fc.assert(
       fc.property(steps, (all) => {
         const { rollups, hours } = history(all);
@@ -235,7 +235,7 @@ describe("whatever happens", () => {
     );
   });
 
-  test("while the clock goes forwards, a week has all that was counted within it", () => {
+  test("while the clock goes forwards, a week has everything that was counted within it", () => {
     fc.assert(
       fc.property(steps, (all) => {
         const forwards = all.map((step) => ({ ...step, wait: Math.abs(step.wait) }));

@@ -15,7 +15,7 @@ import { zodOf } from "../../src/core/zod-of.ts";
 
 const channelsSchema = zodOf(destinationChannels);
 
-/** What a filter means. */
+/** The meaning of a filter. */
 function isWanted(filter: EventFilter, data: unknown): boolean {
   return Object.entries(filter).every(([path, condition]) =>
     isListOfFilters(path, condition)
@@ -141,7 +141,7 @@ const { data } = fc.letrec((tie) => ({
 }));
 
 describe("a filter", () => {
-  test("means what a few lines of code mean", () => {
+  test("means the same as a few lines of code", () => {
     let wanted = 0;
     let refused = 0;
     fc.assert(
@@ -154,11 +154,11 @@ describe("a filter", () => {
       }),
       { numRuns: 3_000 },
     );
-    // Of 3,000 about a tenth is wanted: fewer than a thirtieth, and it would hardly have been tried.
+    // About a tenth of 3,000 is expected to match; with less than a thirtieth, matching would hardly have been tried.
     expect(Math.min(wanted, refused)).toBeGreaterThan(100);
   });
 
-  test("of one condition on what is there means the same too", () => {
+  test("of one condition on existing data means the same too", () => {
     fc.assert(
       fc.property(condition, data, (one, about) => {
         expect(letsThrough({ a: one }, { a: about })).toBe(isWanted({ a: one } as EventFilter, { a: about }));
@@ -173,11 +173,11 @@ describe("a filter", () => {
     ["9007199254740991.0", true],
     ["12345678901234567890123", false],
     ["1e400", false],
-  ])("tells numbers apart that are kept as they were written (%s)", (id, wanted) => {
+  ])("distinguishes numbers that are stored as they were written (%s)", (id, wanted) => {
     expect(letsThrough({ id: 9007199254740991 }, { id: JSON.rawJSON(id) })).toBe(wanted);
   });
 
-  test("compares numbers that are kept as they were written", () => {
+  test("compares numbers that are stored as they were written", () => {
     expect(letsThrough({ total: { gte: 100 } }, { total: JSON.rawJSON("100.00") })).toBe(true);
     expect(letsThrough({ total: { lt: 100 } }, { total: JSON.rawJSON("1e2") })).toBe(false);
   });
@@ -308,12 +308,12 @@ describe("a filter that the API refuses", () => {
     [{ ["x".repeat(129)]: 1 }, "x".repeat(129), /at most 128 characters/],
   ];
 
-  test("is told where the fault is and what was expected", () => {
+  test("gets an error with the place and the expectation", () => {
     for (const [given, path, message] of faults)
       expect(faultsOf(given)).toEqual([[path, expect.stringMatching(message)]]);
   });
 
-  test("may have each of these one smaller", () => {
+  test("is accepted with each of these one smaller", () => {
     expect(faultsOf(conditions(10))).toEqual([]);
     expect(faultsOf({ or: of(10, () => ({ a: 1 })) })).toEqual([]);
     expect(faultsOf({ or: [{ or: [{ a: 1 }] }] })).toEqual([]);
@@ -343,7 +343,7 @@ describe("a filter with `or`", () => {
     expect(letsThrough(either, about)).toBe(wanted);
   });
 
-  test("is told from a condition on a key of that name", () => {
+  test("is distinguished from a condition on a key of that name", () => {
     expect(letsThrough({ or: "x" }, { or: "x" })).toBe(true);
     expect(letsThrough({ or: ["x", "y"] }, { or: "z" })).toBe(false);
     expect(letsThrough({ "or.a": 1 }, { or: { a: 1 } })).toBe(true);
@@ -374,7 +374,7 @@ describe("a filter with `or`", () => {
   });
 });
 
-describe("a filter that a person has edited into nonsense takes everything", () => {
+describe("a filter that was edited into nonsense takes everything", () => {
   const aboutNothing = [{}, { a: 1 }, null, [1], "a"];
 
   test.each([
@@ -426,7 +426,7 @@ describe("a filter that a person has edited into nonsense takes everything", () 
     ]);
   });
 
-  test("whatever JSON it is, and without an error", () => {
+  test("whatever JSON it is, without an error", () => {
     const anyKey = fc.oneof(key, fc.constantFrom(...Object.keys(operators)), fc.string({ maxLength: 3 }));
     const { junk } = fc.letrec((tie) => ({
       junk: fc.oneof(
@@ -493,7 +493,7 @@ describe("channels", () => {
     );
   });
 
-  test("take nothing that type, filter or body refuse, and refuse nothing that they take when they match", () => {
+  test("neither take what type, filter or body refuse, nor refuse what these take if a channel matches", () => {
     const route = fc.record({
       types: fc.constantFrom(null, ["x"], ["y"]),
       channels: own,
@@ -513,7 +513,7 @@ describe("channels", () => {
     );
   });
 
-  test("of a destination that are stored as anything else than the API takes are as none", () => {
+  test("of a destination that are stored in another form than the API's count as none", () => {
     const name = fc.oneof(channel, fc.constantFrom("", "a b", "é", "x".repeat(129), "a\n"));
     const stored = fc.oneof(fc.array(fc.oneof(name, fc.anything()), { maxLength: 12 }), fc.anything());
     fc.assert(
@@ -564,14 +564,14 @@ describe("a destination refuses an event", () => {
   });
 });
 
-test("a list of channels that is none says what was expected", () => {
+test("an invalid list of channels is refused with the expectation", () => {
   const [fault] = channelsSchema.safeParse([]).error?.issues ?? [];
   expect(fault?.message).toMatch(/1 to 10 channels/);
   const [other] = channelsSchema.safeParse(["a b"]).error?.issues ?? [];
   expect(other?.message).toMatch(/1 to 128 letters/);
 });
 
-test("data is not read where there is no filter", () => {
+test("data is not read without a filter", () => {
   const routes = [
     { destination: "a", types: null, channels: null, filter: null },
     { destination: "b", types: ["other"], channels: null, filter: { a: 1 } },
@@ -587,7 +587,7 @@ function isFilter(given: unknown): given is EventFilter {
   return eventFilter.safeParse(given).success;
 }
 
-test("the example of the API's document takes large paid orders that are no tests", () => {
+test("the example of the API's document takes large paid orders that are not tests", () => {
   const { example } = eventFilter.meta() ?? {};
   const order = (data: object) => ({ order: { status: "paid", total: 100 }, ...data });
   expect(letsThrough(example, order({}))).toBe(true);

@@ -1,4 +1,4 @@
-/** What somebody types into the search: words, conditions, and what a word alone stands for. */
+/** The input of the search: words, conditions, and the meaning of a single word. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { excerptAt, findWords, parseSearch } from "../../src/core/search-query.ts";
@@ -31,7 +31,7 @@ describe("a search is read", () => {
     expect(read(typed)).toEqual(query);
   });
 
-  test("with a status code, a reason or a state alone as a condition, unless it is quoted or has company", () => {
+  test("with a single status code, reason or state as a condition, unless it is quoted or not alone", () => {
     expect(read("503").conditions).toEqual({ status: "503" });
     expect(read("exhausted").conditions).toEqual({ reason: "exhausted" });
     expect(read("dead").conditions).toEqual({ state: "dead" });
@@ -39,7 +39,7 @@ describe("a search is read", () => {
       expect(read(typed).conditions, typed).toEqual({});
   });
 
-  test("in a time that grows with its length alone", () => {
+  test("in a time that grows only with its length", () => {
     const nasty = fc.string({ unit: fc.constantFrom('"', ":", " ", "a", "type:", '""'), maxLength: 256 });
     fc.assert(
       fc.property(nasty, (typed) => {
@@ -66,7 +66,7 @@ describe("words are found", () => {
     expect(findWords(['"hi"'], [], JSON.stringify({ a: 'Say "hi" now' }))).toBeDefined();
   });
 
-  test("as they are in content that is no JSON", () => {
+  test("literally in content that is not JSON", () => {
     expect(findWords(['say "hi"'], [], 'Say "hi"')).toEqual({ at: 0 });
     expect(findWords(['"hi"'], [], 'Say "hi"')).toEqual({ at: 4 });
   });

@@ -13,7 +13,7 @@ test("the numbers are those of mulberry32, the same for the same seed", () => {
   expect(some(7)).not.toEqual(some(8));
 });
 
-test("each of a list is chosen about as often, and nothing else", () => {
+test("every entry of a list is chosen about equally often, and nothing else", () => {
   const random = seededRandom(1);
   const chosen = Map.groupBy(
     Array.from({ length: 3_000 }, () => oneOf(["a", "b", "c"], random)),

@@ -35,7 +35,7 @@ describe("a lease's send slots", () => {
     );
   });
 
-  it("are not put off by the rounding of those before", () => {
+  it("are not delayed by the rounding of those before", () => {
     const eleven = {
       deliveries: Array.from({ length: 23 }, (_, i) => i),
       pace: { ...lease.pace, everyMs: 1_000 / 11 },
@@ -76,7 +76,7 @@ describe("a lease's send slots", () => {
     expect(slots.claim()).toBe(now + 100);
   });
 
-  it("are late from a whole millisecond on, and then move those behind them", () => {
+  it("are late from a full millisecond on, and then move those behind them", () => {
     const started = (at: number) => {
       const slots = sendSlotsOf(lease, now);
       slots.claim();
@@ -93,7 +93,7 @@ describe("a lease's send slots", () => {
     expect([isFree(now + 48), isFree(now + 49)]).toEqual([false, true]);
   });
 
-  it("report the rate's TAT by what was started, and nothing while nothing was", () => {
+  it("report the rate's TAT after the first start", () => {
     const slots = sendSlotsOf(lease, now);
     expect(slots.tat()).toBeUndefined();
     slots.claim();
@@ -205,7 +205,7 @@ describe("starts in the slots of many leases, by workers that are late at random
     );
   });
 
-  it("by one worker after the other keep the rate exactly, however late each of them is", () => {
+  it("by one worker after the other follow the rate exactly, however late each of them is", () => {
     fc.assert(
       fc.property(fc.array(worker, { minLength: 1, maxLength: 40, size: "max" }), rates, (workers, rate) => {
         const inTurn = workers.map((one) => ({ ...one, dies: false, asksMs: 10_000 }));

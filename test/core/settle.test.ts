@@ -66,7 +66,7 @@ describe("a settlement", () => {
     expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
   });
 
-  it("schedules drains for what it leaves over, which waits in D1 now: at once, or when the block ends", () => {
+  it("schedules drains for the deliveries that it leaves waiting: at once, or when the block ends", () => {
     const { state, grant } = lease(wide);
     const leaving = (signals: AttemptSignal[]) =>
       settling(state, grant, signals, now + 100, steady, { left: 9 }).state.drainSchedule;
@@ -80,7 +80,7 @@ describe("a settlement", () => {
     expect(settling(once, grant, [failed(now)])).toEqual({ state: once, ...noNews });
   });
 
-  it("has the deliveries of a lease that expired unsettled read again by who had read them before its end", () => {
+  it("makes callers that read before its end reread the deliveries of a lease that expired unsettled", () => {
     const { state, grant } = lease(wide);
     const expiresAt = now + grant.expiresInMs;
     const readBefore = { ...ask, deliveries: [1], lookedUpMsAgo: 2_000 };
@@ -90,11 +90,11 @@ describe("a settlement", () => {
     expect(admit(state, readAfter, steady, expiresAt + 1_000).result.grant?.deliveries).toEqual([1]);
   });
 
-  it("changes nothing when the lease has expired, whatever it tells", () => {
+  it("changes nothing when the lease has expired, whatever it reports", () => {
     const { state, grant } = lease(wide);
     const signals = Array.from({ length: 10 }, () => failed(now));
     const late = settling(state, grant, signals, now + grant.expiresInMs);
-    // What it had reserved counts as sent: nobody can tell.
+    // Its reservation counts as sent, because the truth is unknown.
     const { crashLoop } = late.state;
     expect(crashLoop.level).toBe(1);
     // Nor what was recorded of it.
@@ -124,7 +124,7 @@ describe("a settlement", () => {
     ["that a failed probe opened it again", open, [failed(now)], ["circuit_opened"]],
     ["that the receiver asked for quiet", wide, [{ ...busy(now), holdUntil: now + 9_000 }], ["held"]],
     ["nothing else", wide, [fine(now), failed(now)], []],
-  ])("tells %s", (_, state, signals, events) => {
+  ])("reports %s", (_, state, signals, events) => {
     const given = lease(state);
     const { state: after, events: told } = settling(given.state, given.grant, signals);
     expect(told).toEqual(events);
@@ -163,7 +163,7 @@ describe("a settlement", () => {
     expect(settling(state, grant, [fine(now)]).state.rollups).toEqual(state.rollups);
   });
 
-  it("gives the reason to pause with each failure, and never without one", () => {
+  it("returns the reason to pause with each failure, and never without one", () => {
     const streak = { refusals: 1_000, failures: 1_000, failingSince: now - 1 };
     const { state, grant } = lease({ ...wide, failureStreak: streak });
     const refusal = { ...fine(now), metric: metric({ end: "dead", result: "4xx" }) };
@@ -195,7 +195,7 @@ describe("a settlement", () => {
     expect(settling(waiting, grant, []).state.drainSchedule.at).toBe(now + 100);
   });
 
-  it("keeps its width from the moment at which a hold ends", () => {
+  it("keeps its width from the end of a hold on", () => {
     const { state, grant } = lease(wide);
     const sizeAt = (heldUntil: number) => {
       const held = { ...state, destinationState: { ...state.destinationState, heldUntil } };
@@ -206,7 +206,7 @@ describe("a settlement", () => {
   });
 });
 
-describe("late outcomes of leases from before an opening", () => {
+describe("late outcomes of leases granted before an opening", () => {
   const halfOpen = { kind: "half_open", since: now, trips: 1 } as const;
   const old = lease(wide);
 
@@ -263,13 +263,13 @@ describe("sends that were not made", () => {
     expect(lease(unused.state, {}, now + 100, slowly).grant.pace.firstInMs).toBe(-9_000);
   });
 
-  it("do not hide that those before them started late: nothing follows earlier than the rate allows", () => {
+  it("do not hide that earlier ones started late: nothing follows earlier than the rate allows", () => {
     const { state, grant } = lease(wide, {}, now, slowly);
     const settled = settling(state, grant, [fine(now + 5_000)], now + 5_100, slowly, { tatInMs: 900 });
     expect(lease(settled.state, {}, now + 5_200, slowly).grant.pace.firstInMs).toBe(-8_200);
   });
 
-  it("count as sent where their holder does not report when it started the others", () => {
+  it("count as sent if their holder does not report when it started the others", () => {
     const { state, grant } = lease(wide, {}, now, slowly);
     expect(settling(state, grant, [fine(now)], now + 100, slowly).state.tat).toBe(state.leases[0]?.tat);
   });
@@ -312,7 +312,7 @@ describe("a hold that is reported at once", () => {
   it.each([
     ["behind", -3_000],
     ["ahead", 3_000],
-  ])("lasts as long as asked where the worker's clock is %s", (_, skewMs) => {
+  ])("lasts as long as asked if the worker's clock is %s", (_, skewMs) => {
     const { state, grant } = lease(wide);
     const [until, sentAt] = [now + skewMs + 10_000, now + skewMs];
     expect(holdByGate(until, sentAt, now + 80)).toBe(now + 10_080);
@@ -321,7 +321,7 @@ describe("a hold that is reported at once", () => {
     expect(settled.state.destinationState.heldUntil).toBe(now + 10_200);
   });
 
-  it("is one event in the history, although the two calls that report it take different times", () => {
+  it("is one entry of the history, although the two calls that report it take different times", () => {
     const { state, grant } = lease(wide);
     const held = afterHold(state, until, now + 50).state;
     const signal = { ...busy(now + 50), holdUntil: until };
@@ -330,7 +330,7 @@ describe("a hold that is reported at once", () => {
     expect(settled.history.filter(({ what }) => what === "held")).toHaveLength(1);
   });
 
-  it("is not answered by successes that others bring home", () => {
+  it("is not ended by successes of other leases", () => {
     const { state, grant } = lease(wide);
     const settled = settling(afterHold(state, until, now + 50).state, grant, [
       fine(now + 60),
@@ -339,7 +339,7 @@ describe("a hold that is reported at once", () => {
     expect(settled.state.destinationState.window.size).toBe(1);
   });
 
-  it("is not answered by them either when they come from a worker whose clock is ahead", () => {
+  it("is not ended by these either when they come from a worker whose clock is ahead", () => {
     const { state, grant } = lease(wide);
     const settled = settling(afterHold(state, until, now + 50).state, grant, [
       fine(until + 1),
@@ -349,7 +349,7 @@ describe("a hold that is reported at once", () => {
   });
 });
 
-describe("what was settled", () => {
+describe("a settled delivery", () => {
   it("is remembered for as long as a caller may still act on an older read of D1, and no longer", () => {
     const { state, grant } = lease(wide);
     const { state: after } = settling(state, grant, [fine(now)]);
@@ -360,21 +360,21 @@ describe("what was settled", () => {
   });
 });
 
-describe("what several leases settled", () => {
+describe("deliveries settled by several leases", () => {
   const settledAt = (state: GateState, delivery: number, at: number) => {
     const { state: next, grant } = lease(state, { deliveries: [delivery] }, at);
     return settling(next, grant, [fine(at)], at).state;
   };
   const remembered = ({ settled }: GateState) => settled.flatMap(([, some]) => unpackNumbers(some));
 
-  it("is remembered together, each for as long as reads may be old", () => {
+  it("are remembered together, each for as long as reads may be old", () => {
     const first = settledAt(wide, 1, now);
     expect(remembered(settledAt(first, 2, now + 1))).toEqual([1, 2]);
     expect(remembered(settledAt(first, 2, now + LOOK_UP_MS - 1))).toEqual([1, 2]);
     expect(remembered(settledAt(first, 2, now + LOOK_UP_MS))).toEqual([2]);
   });
 
-  it("is not granted to whoever read it before", () => {
+  it("are not granted to a caller that read them before", () => {
     const both = settledAt(settledAt(wide, 1, now + 100), 2, now + 200);
     const request = { ...ask, deliveries: [1, 2, 3], lookedUpMsAgo: 300 };
     expect(admit(both, request, steady, now + 300).result).toMatchObject({
@@ -384,22 +384,22 @@ describe("what several leases settled", () => {
   });
 });
 
-describe("the pause that is lifted", () => {
-  it("restarts traffic from one, and schedules drains for what waits", () => {
+describe("lifting a pause", () => {
+  it("restarts traffic from one, and schedules drains for waiting deliveries", () => {
     const state = afterResume(wide, now);
     expect(state.destinationState.window.size).toBe(1);
     expect(state.drainSchedule.at).toBe(now);
     expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
   });
 
-  it("ends the receiver's hold: a person wants it tried again", () => {
+  it("ends the receiver's hold, because a person wants it tried again", () => {
     const waiting = afterHold(wide, now + 86_400_000, now).state;
     const state = afterResume(waiting, now + 1_000);
     expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
     expect(state.drainSchedule.at).toBe(now + 1_000);
   });
 
-  it("forgets the failures of a closed circuit, and what held it, and is in the history behind the pause", () => {
+  it("forgets the failures of a closed circuit and its hold, and follows the pause in the history", () => {
     const failing = settling(lease(wide).state, lease(wide).grant, [failed(now)]).state;
     const before = { ...failing, holding: true };
     const pause = { at: now + 500, reason: "manual" } as const;
@@ -412,7 +412,7 @@ describe("the pause that is lifted", () => {
     ]);
   });
 
-  it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
+  it("lets one probe decide if the circuit was open, without waiting for its cool-down", () => {
     const circuit = { kind: "open", since: now, until: now + 45_000, trips: 9 } as const;
     const state = afterResume(
       { ...wide, destinationState: { ...wide.destinationState, circuit } },
@@ -425,10 +425,10 @@ describe("the pause that is lifted", () => {
   });
 });
 
-describe("the hold that a person clears", () => {
+describe("clearing a hold", () => {
   const holding = afterHold(wide, now + 86_400_000, now).state;
 
-  it("is over at once: traffic restarts from one, and drains are scheduled for what waits", () => {
+  it("takes effect at once: traffic restarts from one, and drains are scheduled for waiting deliveries", () => {
     const { state, events } = afterHoldCleared(holding, now + 1_000);
     expect(events).toEqual(["hold_ended"]);
     expect(state.destinationState).toMatchObject({ heldUntil: 0, window: { size: 1 } });
@@ -437,7 +437,7 @@ describe("the hold that a person clears", () => {
     expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
   });
 
-  it("does not open a circuit that is open, and is nothing where there is no hold", () => {
+  it("does not change an open circuit, and does nothing without a hold", () => {
     const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
     const open = { ...holding, destinationState: { ...holding.destinationState, circuit } };
     expect(afterHoldCleared(open, now + 1_000).state.destinationState.circuit).toEqual(circuit);
@@ -446,10 +446,10 @@ describe("the hold that a person clears", () => {
   });
 });
 
-describe("what the lease's holder is told", () => {
+describe("the result of a settlement", () => {
   const nothing = { state: wide, events: [], alerts: [], digestDue: false } as const;
 
-  it("is nothing, unless there is something to do", () => {
+  it("is empty, unless there is something to do", () => {
     expect(settleResultOf(nothing, now)).toBeUndefined();
     for (const one of [
       { events: ["held"] },
@@ -461,7 +461,7 @@ describe("what the lease's holder is told", () => {
       expect(settleResultOf({ ...nothing, ...one }, now)).toMatchObject({ ...one, at: now });
   });
 
-  it("has the end of the cool-down and of the hold, where there is one", () => {
+  it("has the end of the cool-down and of the hold, if there is one", () => {
     const told = (destinationState: Partial<DestinationState>) =>
       settleResultOf({ ...nothing, state: gate(destinationState), digestDue: true }, now)?.figures;
     const circuit = { kind: "open", since: now, until: now + 7, trips: 2 } as const;
@@ -471,7 +471,7 @@ describe("what the lease's holder is told", () => {
 });
 
 describe("a drain's report that nothing waits", () => {
-  it("does not outweigh what was reported to the gate since the drain read D1", () => {
+  it("does not outweigh deliveries reported to the gate since the drain read D1", () => {
     const state = afterEmptyDrain(afterResume(wide, now), now - 1, now + 50);
     expect(state.drainSchedule.waitingSince).not.toBe(0);
     expect(state.drainSchedule.at).not.toBeNull();
@@ -513,7 +513,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a gate that is evicted after every step comes to the same answers as one that never is", () => {
+  it("a gate that is evicted after every step gives the same answers as one that never is", () => {
     fc.assert(
       fc.property(historyArbitrary, ([settings, steps]) => {
         const evicted = steps.flatMap((step) => [step, { do: "evict" } as const]);
@@ -526,7 +526,7 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a settlement that comes twice, or too late, changes nothing but that expired leases are gone", () => {
+  it("a settlement that comes twice or too late changes nothing, except that expired leases are gone", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { before, after, settled, now } of momentsOf(history)) {
@@ -534,7 +534,7 @@ describe("through any history of a gate", () => {
           // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;
-          // What an expired lease had reserved counts as sent, and what it held as settled at its end.
+          // The reservation of an expired lease counts as sent, and its deliveries count as settled at its end.
           const { crashLoop, settled: ends } = after;
           expect({ ...after, leases: [], tat: 0 }).toEqual({
             ...{ ...before, leases: [], tat: 0, crashLoop },
@@ -561,13 +561,13 @@ describe("through any history of a gate", () => {
   });
 });
 
-describe("a lease that goes on from another", () => {
+describe("a lease that succeeds another", () => {
   const slotsIn = ({ leases }: GateState) => leases.reduce((sum, { slots }) => sum + slots, 0);
   const backlog = { lane: "backlog", deliveries: [1, 2, 3, 4, 5, 6] } as const;
   const next = (id: string) => ({ ...backlog, deliveries: [11, 12, 13, 14, 15, 16], succeeds: id });
   const few = { ...steady, maxConcurrency: 6 };
 
-  it("takes over its slots, where no other caller would be admitted", () => {
+  it("takes over its slots, when no other caller would be admitted", () => {
     const first = lease(wide, backlog, now, few);
     expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).result.grant).toBeNull();
     const second = lease(first.state, next(first.grant.id), now, few);

@@ -109,7 +109,7 @@ const examples: Readonly<Record<string, readonly unknown[]>> = {
   ],
 };
 
-describe("the engine reads by a shape what the API's schema takes, and nothing else", () => {
+describe("the engine's shapes accept the same values as the API's schemas", () => {
   test.each(Object.entries(shapes))("%s", (name, shape) => {
     const schema = schemaFor(shape);
     const outcomes = new Set<boolean>();

@@ -22,7 +22,7 @@ const template = { form: "template", content: "{body}", signature_header: "X-Sig
 
 const vendors = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
 
-describe("what is signed", () => {
+describe("the signed content", () => {
   test.each([
     [{ form: "standard" }, ["evt_1.1795251600.", ""]],
     [{ form: "svix" }, ["evt_1.1795251600.", ""]],
@@ -95,7 +95,7 @@ describe("the headers", () => {
 });
 
 describe("a form's digest", () => {
-  test("is the one that its receivers compute", () => {
+  test("is the digest that its receivers compute", () => {
     const digests = vendors.map((form) => recipeOf({ form }).digest);
     const bytes = { key: "bytes", algorithm: "sha256", encoding: "base64" };
     const text = { key: "text", algorithm: "sha256", encoding: "hex" };
@@ -105,7 +105,7 @@ describe("a form's digest", () => {
     expect(versions).toEqual(["v1,", "v1,", "v1=", "sha256=", "v0=", ""]);
   });
 
-  test("is of a content with the body in it once", () => {
+  test("covers a content that contains the body once", () => {
     for (const form of vendors) expect(recipeOf({ form }).content.split("{body}")).toHaveLength(2);
   });
 
@@ -233,7 +233,7 @@ describe("refused are", () => {
   });
 });
 
-test("a text with several faults is told once what was expected", () => {
+test("a text with several faults gets the expectation once", () => {
   const faults = signatureForms.safeParse([{ ...template, content: "ü", prefix: "{body}\n" }]).error?.issues;
   expect(faults?.map(({ path }) => path.join("."))).toEqual(["0.content", "0.prefix"]);
 });
@@ -246,7 +246,7 @@ test.each([
   {},
   [{}],
   [null],
-])("a stored value that is no list of forms (%j) counts as Standard Webhooks", (stored) =>
+])("a stored value that is not a list of forms (%j) counts as Standard Webhooks", (stored) =>
   expect(formsOf(stored)).toEqual([{ form: "standard" }]));
 
 test("no accepted template can put a control character into a header", () => {

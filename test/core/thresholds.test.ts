@@ -36,7 +36,7 @@ describe("thresholds", () => {
       { attempts: attempts(0, 100), secondsDelivered: 60 },
       { attempts: attempts(0, 100), secondsDelivered: 59 },
     ],
-  ])("%s is crossed beyond its bound, and not at it", (threshold, at, beyond) => {
+  ])("%s is crossed beyond its bound, not at it", (threshold, at, beyond) => {
     expect(crossed(at)).toEqual([]);
     expect(crossed(beyond)).toMatchObject([{ threshold, window: "1h" }]);
   });
@@ -46,14 +46,14 @@ describe("thresholds", () => {
     ["ends", { delivered: 0, dead: 19 }],
     ["successes", { delivered: 99, attemptsToSuccess: 990 }],
     ["second attempts", { attempts: attempts(0, 19) }],
-  ])("of few %s nothing is said", (_, few) => {
+  ])("few %s are not reported", (_, few) => {
     expect(crossed(few, { dead: 0 })).toEqual([]);
   });
 
   it.each<[string, Partial<Counters>, string]>([
     ["second attempts", { attempts: attempts(0, 20) }, "second_attempt_success_rate"],
     ["ends", { dead: 20 }, "dead_letter_growth"],
-  ])("of just enough %s it is", (_, enough, threshold) => {
+  ])("the least number of %s is reported", (_, enough, threshold) => {
     expect(crossed(enough, { dead: 0 })).toMatchObject([{ threshold }]);
   });
 
@@ -64,7 +64,7 @@ describe("thresholds", () => {
     ]);
   });
 
-  it("more than a hundred that have been retried for a day are too many", () => {
+  it("more than a hundred deliveries that have been retried for a day are too many", () => {
     expect(crossed({}, {}, 100)).toEqual([]);
     expect(crossed({}, {}, 101)).toEqual([
       { threshold: "retrying_for_a_day", value: 101, limit: 100, window: "now", destinations: [] },
@@ -148,7 +148,7 @@ describe("a backlog", () => {
       ...(quarter !== undefined && { aQuarterAgo: { one: quarter } }),
     });
 
-  it("grows when it has more than a hundred more than half an hour ago, and did so all the while", () => {
+  it("grows when it has over a hundred more deliveries than half an hour ago, and had in between", () => {
     expect(grown(0, 50, 100)).toEqual([]);
     expect(grown(0, 50, 101)).toEqual([
       { threshold: "backlog_growth", value: 101, limit: 100, window: "30m", destinations: ["one"] },
@@ -167,7 +167,7 @@ describe("a backlog", () => {
     expect(grown(half, quarter, now)).toEqual([]);
   });
 
-  it("of a paused destination is meant to grow", () => {
+  it("of a paused destination may grow", () => {
     expect(grown(0, 500, 1_000, true)).toEqual([]);
   });
 
@@ -208,7 +208,7 @@ describe("a backlog", () => {
     expect(crossing?.destinations).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("was looked at a while ago by the look that is nearest, if one is near", () => {
+  it("is compared with the nearest earlier reading, if one is near", () => {
     const minutes = (n: number) => n * 60_000;
     const looks = [16, 29, 45].map((ago) => ({ at: minutes(100 - ago), backlogs: { one: ago } }));
     expect(snapshotAgo(looks, minutes(100), 15)).toEqual({ one: 16 });

@@ -29,20 +29,20 @@ describe("traffic", () => {
     expect(trafficSum(traffic)).toEqual({ first: 4, retries: 2, failures: 2, retryRatio: 0.5, storm: false });
   });
 
-  it("leaves out what is older than fifteen minutes, what a clock calls the future, and burials", () => {
+  it("leaves out attempts older than fifteen minutes, attempts in the future, and deaths without an attempt", () => {
     const rollups = rollupsAfter(counting([NOW, many(5)]), [], NOW + MINUTE, 3);
     expect(recentTraffic(rollups, NOW + 15 * MINUTE - 1)).toHaveLength(1);
     expect(recentTraffic(rollups, NOW + 15 * MINUTE)).toEqual([]);
     expect(recentTraffic(rollups, NOW - 1)).toEqual([]);
   });
 
-  it("knows a refusal from trouble: both failed, but one shows a living receiver", () => {
+  it("distinguishes a refusal from trouble: both failed, but one shows a living receiver", () => {
     const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
     const traffic = recentTraffic(counting([NOW, results.map((result) => metric({ result }))]), NOW);
     expect(traffic).toMatchObject([{ first: 8, failures: 7, troubled: 4 }]);
   });
 
-  it("of late is what has not been over for so long", () => {
+  it("in the recent past is what has ended within the given time", () => {
     const traffic = recentTraffic(
       counting([NOW, many(2, { result: "5xx" })], [NOW + MINUTE, many(1)]),
       NOW + MINUTE,
@@ -51,7 +51,7 @@ describe("traffic", () => {
     expect(recentAttempts(traffic, 2 * MINUTE, NOW + 3 * MINUTE)).toEqual({ attempts: 1, troubled: 0 });
   });
 
-  it("of late has retries as well as first attempts", () => {
+  it("in the recent past has retries as well as first attempts", () => {
     const traffic = recentTraffic(counting([NOW, [...many(3), ...many(2, { attempt: 2 })]]), NOW);
     expect(recentAttempts(traffic, MINUTE, NOW)).toEqual({ attempts: 5, troubled: 0 });
   });

@@ -45,7 +45,7 @@ describe("an error of a Durable Object", () => {
   });
 });
 
-it("what is no error of the platform is not transient", () => {
+it("an error that is not the platform's is not transient", () => {
   for (const one of [undefined, null, "Network connection lost.", new TypeError("x is undefined")])
     expect(transientOf(one)).toBeUndefined();
   const circle = new Error("one");

@@ -48,7 +48,7 @@ describe("transition", () => {
     expect(result).toStrictEqual({ kind: "retry", at: now + 60_000, reason: "timeout" });
   });
 
-  it("retries at the age limit exactly, and expires one millisecond beyond it", () => {
+  it("retries exactly at the age limit, and expires one millisecond beyond it", () => {
     const until = (giveUpAt: number) => transition(response(500), { attempts: 1, giveUpAt }, steady, now, 0);
     expect(until(now + 60_000)).toMatchObject({ kind: "retry", at: now + 60_000 });
     expect(until(now + 59_999)).toEqual({ kind: "dead", reason: "expired" });
@@ -66,7 +66,7 @@ describe("transition", () => {
     });
   });
 
-  it("ends a delivery at a limited cause once it has come to that cause so often, whatever came between", () => {
+  it("ends a delivery when a limited cause has occurred the maximum number of times, whatever came between", () => {
     const limited: RetryPolicy = { ...steady, rules: { ...steady.rules, attemptLimits: { dns: 3 } } };
     const fourth = { ...first, attempts: 4 };
     const dns = (sameCause: number) => transition({ kind: "dns" }, { ...fourth, sameCause }, limited, now, 0);
@@ -99,7 +99,7 @@ describe("transition", () => {
   });
 });
 
-describe("transition, where the receiver says when to come back", () => {
+describe("transition, if the receiver sends Retry-After", () => {
   it.each([429, 503])("waits for the longer of backoff and Retry-After at %i", (status) => {
     expect(transition(response(status, "120"), first, steady, now, 0)).toEqual({
       kind: "retry",
@@ -115,7 +115,7 @@ describe("transition, where the receiver says when to come back", () => {
     });
   });
 
-  it("waits for a 429's Retry-After instead of a longer backoff where the policy says so", () => {
+  it("waits for a 429's Retry-After instead of a longer backoff if the policy says so", () => {
     expect(transition(response(429, "10"), first, instead, now, 0)).toMatchObject({ at: now + 10_000 });
   });
 
@@ -124,7 +124,7 @@ describe("transition, where the receiver says when to come back", () => {
     expect(result).toMatchObject({ at: now + 60_000, notBefore: now + 1_000 });
   });
 
-  it.each(presetNames)("keeps the waits of %s where every 503 says Retry-After: 1", (name) => {
+  it.each(presetNames)("keeps the waits of %s if every 503 has Retry-After: 1", (name) => {
     const policy = presets[name];
     for (const attempts of [1, 2, 3, 4]) {
       const history = { attempts, giveUpAt: Number.MAX_SAFE_INTEGER };
@@ -140,13 +140,13 @@ describe("transition, where the receiver says when to come back", () => {
     expect(result).toMatchObject({ at: now + 300_000, notBefore: now + 300_000 });
   });
 
-  it("adds nothing where the backoff ends at the time asked for", () => {
+  it("adds nothing if the backoff ends at the requested time", () => {
     expect(transition(response(503, "60"), first, steady, now, almostOne)).toMatchObject({
       at: now + 60_000,
     });
   });
 
-  it("comes back at the age limit when the receiver asks for just that", () => {
+  it("retries at the age limit when the receiver asks for exactly that", () => {
     const until = { attempts: 1, giveUpAt: now + 120_000 };
     expect(transition(response(503, "120"), until, steady, now, 0)).toStrictEqual({
       kind: "retry",
@@ -156,18 +156,18 @@ describe("transition, where the receiver says when to come back", () => {
     });
   });
 
-  it("adds up to a tenth of the wait asked for, and only ever adds", () => {
+  it("adds up to a tenth of the requested wait, and never subtracts", () => {
     const at = (random: number) => transition(response(503, "600"), first, steady, now, random);
     expect(at(0)).toMatchObject({ at: now + 600_000 });
     expect(at(almostOne)).toMatchObject({ at: now + 660_000 });
   });
 
-  it("adds up to a second where a tenth would be less", () => {
+  it("adds up to a second if a tenth would be less", () => {
     const result = transition(response(429, "2"), first, instead, now, almostOne);
     expect(result).toMatchObject({ at: now + 3_000 });
   });
 
-  it("waits a second at least, even where the receiver says zero or a time gone by", () => {
+  it("waits at least a second, even if the receiver sends zero or a past time", () => {
     const asked = ["0", "Sun, 06 Nov 1994 08:49:37 GMT"];
     for (const value of asked) {
       const result = transition(response(429, value), first, instead, now, 0);
@@ -175,7 +175,7 @@ describe("transition, where the receiver says when to come back", () => {
     }
   });
 
-  it.each([408, 500, 502, 504])("pays no heed to Retry-After at %i", (status) => {
+  it.each([408, 500, 502, 504])("ignores Retry-After at %i", (status) => {
     expect(transition(response(status, "600"), first, presets.textbook, now, 0)).toEqual({
       kind: "retry",
       at: now + 30_000,
@@ -183,7 +183,7 @@ describe("transition, where the receiver says when to come back", () => {
     });
   });
 
-  it("expires, and says why, where the receiver asks for a time past the age limit", () => {
+  it("expires, and says why, if the receiver asks for a time past the age limit", () => {
     expect(transition(response(503, "1000000000000000000"), first, steady, now, almostOne)).toEqual({
       kind: "dead",
       reason: "expired",
@@ -223,11 +223,11 @@ describe("transition, where the receiver says when to come back", () => {
 });
 
 describe("holdUntil", () => {
-  it.each([429, 503])("closes the gate until the time that %i names", (status) => {
+  it.each([429, 503])("holds until the time that %i names", (status) => {
     expect(holdUntil(response(status, "120"), now)).toBe(now + 120_000);
   });
 
-  it("closes it for as long as it was asked to, however short the age limit of the deliveries is", () => {
+  it("holds for as long as requested, however short the age limit of the deliveries is", () => {
     const asked = response(503, "3600");
     expect(holdUntil(asked, now)).toBe(now + hourMs);
     const short = { attempts: 1, giveUpAt: now + 60_000 };
@@ -238,7 +238,7 @@ describe("holdUntil", () => {
     });
   });
 
-  it("holds for 30 days that were asked for without a remark", () => {
+  it("holds for 30 days if requested, without a remark", () => {
     const asked = response(503, "2592000");
     expect(holdUntil(asked, now)).toBe(now + 30 * 24 * hourMs);
     expect(transition(asked, first, steady, now, 0)).toMatchObject({
@@ -250,7 +250,7 @@ describe("holdUntil", () => {
     "1000000000000000000",
     "Fri, 31 Dec 9999 23:59:59 GMT",
     "2592001",
-  ])("takes Retry-After: %s for 30 days, and says so at the delivery", (value) => {
+  ])("takes Retry-After: %s as 30 days, and notes that at the delivery", (value) => {
     const asked = response(503, value);
     expect(holdUntil(asked, now)).toBe(now + 30 * 24 * hourMs);
     expect(transition(asked, first, steady, now, 0)).toEqual({
@@ -273,7 +273,7 @@ describe("holdUntil", () => {
   });
 });
 
-describe("whatever the exchange, the policy and the dice", () => {
+describe("whatever the exchange, the policy and the jitter", () => {
   /** Evenly drawn: `fc.double` favours numbers next to zero. */
   const fraction = fc.nat(999_999).map((n) => n / 1_000_000);
   const random = fc.oneof(fraction, fc.constantFrom(0, almostOne));
@@ -338,7 +338,7 @@ describe("whatever the exchange, the policy and the dice", () => {
     );
   });
 
-  it("never comes back before the receiver's own time", () => {
+  it("never retries before the receiver's own time", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(429, 503),
@@ -363,7 +363,7 @@ describe("whatever the exchange, the policy and the dice", () => {
     );
   });
 
-  it("never comes back past the age limit", () => {
+  it("never retries past the age limit", () => {
     fc.assert(
       fc.property(exchange, policy, attempts, fc.nat(72 * hourMs), random, (e, p, n, leftMs, r) => {
         const result = transition(e, { attempts: n, giveUpAt: now + leftMs }, p, now, r);
@@ -388,7 +388,7 @@ describe("whatever the exchange, the policy and the dice", () => {
     );
   });
 
-  it("never holds the gate for more than 30 days, nor for less than the delivery waits to honour", () => {
+  it("never holds the gate for more than 30 days, nor for less than the delivery waits", () => {
     fc.assert(
       fc.property(exchange, policy, attempts, random, (e, p, n, r) => {
         const held = holdUntil(e, now);

@@ -82,7 +82,7 @@ describe("readinessOf", () => {
   });
 });
 
-describe("whatever a delivery's standing", () => {
+describe("whatever a delivery's state", () => {
   const standings: fc.Arbitrary<DeliveryProgress> = fc.record({
     state: fc.constantFrom(undefined, "waiting", "retrying", "delivered", "dead", "cancelled"),
     nextAttemptAt: fc.option(fc.integer({ min: -5, max: 5 }).map((ms) => now + ms)),
@@ -113,7 +113,7 @@ describe("whatever a delivery's standing", () => {
     );
   });
 
-  it("is only early for a time still to come, so that it never circles", () => {
+  it("is early only for a future time, so that it never circles", () => {
     fc.assert(
       fc.property(standings, fc.constantFrom<DeliverySource>("queue", "drain"), (one, bringer) => {
         const readiness = readinessOf(one, bringer, now);

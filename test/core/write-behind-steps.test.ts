@@ -98,7 +98,7 @@ describe("a memory that begins", () => {
     ["up to now, while its predecessor's leases may live", 0, 1_000, start + 1_000],
     ["up to the end of its predecessor's leases", 0, 90_000, slack.expiresAt],
     ["no less than was stored", start + 60_000, 1_000, start + 60_000],
-  ])("takes what was read from D1 for out of date %s", (_, forgottenAt, ms, expected) => {
+  ])("considers what was read from D1 outdated %s", (_, forgottenAt, ms, expected) => {
     const state = restored({ ...trusted(10), forgottenAt, slack }, start + ms).state;
     expect(state.forgottenAt).toBe(expected);
   });
@@ -107,12 +107,12 @@ describe("a memory that begins", () => {
     ["up to now, while the slack could be granted", 0, 1_000, start + 1_300],
     ["up to the end of the slack's grants", 0, 20_000, start + BEHIND_MS + 300],
     ["no less than was stored", start + 60_000, 1_000, start + 60_000],
-  ])("takes the rate's burst as spent %s", (_, tat, ms, expected) => {
+  ])("considers the rate's burst spent %s", (_, tat, ms, expected) => {
     expect(restored({ ...trusted(10), tat, slack }, start + ms).state.tat).toBe(expected);
   });
 });
 
-describe("what storage lacks", () => {
+describe("an unwritten change", () => {
   it.each<[string, Partial<GateState>]>([
     ["the end of a lease", { settled: [[start, packNumbers([1])]] }],
     [
@@ -127,7 +127,7 @@ describe("what storage lacks", () => {
     expect(decide(busy(), change)).toMatchObject({ writes: false, alarm: start + BEHIND_MS });
   });
 
-  it("is still to be written after a decision that changes nothing", () => {
+  it("stays unwritten after a decision that changes nothing", () => {
     expect(decide(behind(), {})).toMatchObject({ writes: false, alarm: start + BEHIND_MS });
   });
 
@@ -165,27 +165,27 @@ describe("the alarm", () => {
   const due = (ms: number) => ({ ...drains, at: start + ms });
   const settled = { settled: [[start, packNumbers([1])]] } as const;
 
-  it("is moved forward from drains that are due later than a write", () => {
+  it("is moved forward if drains are due later than a write", () => {
     const memory = busy({ alarmAt: start + 60_000 }, { drainSchedule: due(60_000) });
     expect(decide(memory, settled).alarm).toBe(start + BEHIND_MS);
   });
 
-  it("is moved forward from a write for drains that are due before it", () => {
+  it("is moved forward if drains are due before a write", () => {
     const memory = behind({ alarmAt: start + BEHIND_MS });
     expect(decide(memory, { drainSchedule: due(5_000) }).alarm).toBe(start + 5_000);
   });
 
-  it("is set anew where it is due already, because it may have been lost", () => {
+  it("is set again if it is already due, because it may have been lost", () => {
     const memory = busy({ alarmAt: start }, { drainSchedule: due(60_000) });
     expect(decide(memory, {}).alarm).toBe(start + 60_000);
   });
 
-  it("serves a write too where drains are due before it", () => {
+  it("also serves a write if drains are due before it", () => {
     const memory = busy({ alarmAt: start + 5_000 }, { drainSchedule: due(5_000) });
     expect(decide(memory, settled)).not.toHaveProperty("alarm");
   });
 
-  it("is left where it was set for a write, however drains move, and then set for the drains", () => {
+  it("stays where it was set for a write, however drains move, and is then set for the drains", () => {
     const memory = behind({ alarmAt: start + BEHIND_MS }, { drainSchedule: due(60_000) });
     const step = decide(memory, { drainSchedule: due(120_000) });
     expect(step.writes).toBe(true);
@@ -193,13 +193,13 @@ describe("the alarm", () => {
     expect(afterAlarm(step.memory, start + BEHIND_MS).alarm).toBe(start + 120_000);
   });
 
-  it("is left alone when nothing needs it any more: that costs less than to delete it", () => {
+  it("is left alone when nothing needs it, which costs less than deleting it", () => {
     const step = decide(behind({ alarmAt: start + BEHIND_MS }), { testedAt: start });
     expect(step.writes).toBe(true);
     expect(step).not.toHaveProperty("alarm");
   });
 
-  it("is deleted with the drains that it was set for, and postponed with them", () => {
+  it("is deleted and postponed with the drains for which it was set", () => {
     const memory = busy({ alarmAt: start + 60_000 }, { drainSchedule: due(60_000) });
     expect(decide(memory, { drainSchedule: drains }).alarm).toBeNull();
     expect(decide(memory, { drainSchedule: due(120_000) }).alarm).toBe(start + 120_000);
@@ -215,13 +215,13 @@ describe("the alarm", () => {
 describe("an alarm that goes off", () => {
   const waiting = { ...drains, waitingSince: start - 60_000 };
 
-  it("enqueues no drains where none are scheduled, and writes nothing", () => {
+  it("enqueues no drains if none are scheduled, and writes nothing", () => {
     const step = afterAlarm(busy({ alarmAt: start }, { drainSchedule: waiting }), start);
     expect(step).toMatchObject({ drains: 0, drainsAtWork: 0, writes: false });
     expect(step.memory.state.drainSchedule).toEqual(waiting);
   });
 
-  it("writes what storage lacks, though no drains are due", () => {
+  it("writes unwritten changes, even if no drains are due", () => {
     const step = afterAlarm(behind({ alarmAt: start + BEHIND_MS }), start + BEHIND_MS);
     expect(step).toMatchObject({ drains: 0, writes: true, memory: { isBehind: false, alarmAt: null } });
   });
@@ -234,12 +234,12 @@ describe("an alarm that goes off", () => {
     expect(step.alarm).toBe(step.memory.state.drainSchedule.at);
   });
 
-  it("is only set again where the drains are due later", () => {
+  it("is only set again if the drains are due later", () => {
     const memory = busy({ alarmAt: start }, { drainSchedule: { ...waiting, at: start + 1 } });
     expect(afterAlarm(memory, start)).toMatchObject({ drains: 0, writes: false, alarm: start + 1 });
   });
 
-  it("postpones drains to the end of what blocks the destination", () => {
+  it("postpones drains to the end of the destination's block", () => {
     const drainSchedule = { ...waiting, at: start + 1 };
     const destinationState = stateOf({ heldUntil: start + 90_000 });
     const step = afterAlarm(busy({ alarmAt: start }, { drainSchedule, destinationState }), start);
@@ -248,14 +248,14 @@ describe("an alarm that goes off", () => {
   });
 });
 
-describe("the slack that is written", () => {
+describe("the written slack", () => {
   /** A change that must be written. */
   const change = { testedAt: start };
   const written = (memory: GateMemory, now = start) => decide(memory, change, now).memory.written?.slack;
   const { turns } = busy().state;
   const askedAt = (ms: number) => ({ turns: { ...turns, live: { ...turns.live, askedAt: start - ms } } });
 
-  it("is half of the limit and of the window, for leases like the last one", () => {
+  it("is half of the limit and of the window, for leases like the last", () => {
     expect(written(busy())).toMatchObject({ slots: 5, width: 5, expiresAt: start + BEHIND_MS + 25_000 });
   });
 
@@ -281,7 +281,7 @@ describe("the slack that is written", () => {
     [1, 4, { slots: 4, width: 1 }],
     [5, 1, null],
     [1, 5, null],
-  ])("is what predecessors leave that may hold %i slots and a width of %i", (slots, width, left) => {
+  ])("is what predecessors with up to %i slots and a width of %i leave", (slots, width, left) => {
     const leases = [leaseOf("lost-1", { slots, width, deliveries: "", lost: true }), leaseOf("a")];
     const own = written(busy({}, { leases }));
     if (left) expect(own).toMatchObject(left);
@@ -323,7 +323,7 @@ describe("the slack that is written", () => {
     ["of all of it", { slots: 5, width: 5 }, 0],
     ["that reserves the rate as far ahead as it may", { tat: start + 300 }, 0],
     ["at its last millisecond", {}, BEHIND_MS - 1],
-  ])("is enough for a lease %s", (_, lease, ms) => {
+  ])("suffices for a lease %s", (_, lease, ms) => {
     expect(grant(lease, ms)).toBe(false);
   });
 
@@ -335,11 +335,11 @@ describe("the slack that is written", () => {
     ["of a drain", { lane: "backlog" }, 0],
     ["after ten seconds", {}, BEHIND_MS],
     ["before it was written, by a clock that was set back", {}, -1],
-  ])("is not enough for a lease %s", (_, lease, ms) => {
+  ])("does not suffice for a lease %s", (_, lease, ms) => {
     expect(grant(lease, ms)).toBe(true);
   });
 
-  it("is taken by leases that are not stored, and by no others", () => {
+  it("is used by unstored leases only", () => {
     const stored = { at: start, leases: new Set(["stored"]), slack, successes: 0 };
     const beside = (id: string) =>
       busy({ written: stored }, { leases: [leaseOf(id, { slots: 5, width: 5 })] });
@@ -365,7 +365,7 @@ describe("the slack of sparse traffic", () => {
     ["a slot and a width are left beside it and all leases", 4, 4, long],
     ["no slot is left", 5, 1, short],
     ["no width is left", 1, 5, short],
-  ])("lasts as long as it should where %s", (_, slots, width, expected) => {
+  ])("lasts as long as it should if %s", (_, slots, width, expected) => {
     const leases = [leaseOf("a", { slots, width })];
     expect(written(busy({ askedBefore }, { leases }))).toMatchObject(expected);
   });
@@ -400,18 +400,18 @@ describe("the slack of sparse traffic", () => {
     expect(step.memory.isBehind).toBe(true);
   });
 
-  it("lets few successes wait until it ends, and no more than a few for longer than ten seconds", () => {
+  it("lets few successes wait until it ends, and only a few for longer than ten seconds", () => {
     expect(success(100, 9, SPARSE_BEHIND_MS - 1).writes).toBe(false);
     expect(success(100, 9, SPARSE_BEHIND_MS).writes).toBe(true);
     expect(success(100, 9, -1).writes).toBe(true);
     expect(success(100, 10, BEHIND_MS).writes).toBe(true);
   });
 
-  it("alone lets them wait without an alarm", () => {
+  it("is what lets them wait without an alarm", () => {
     expect(success(100, 9, 4_000, start + BEHIND_MS).alarm).toBe(start + BEHIND_MS);
   });
 
-  it("is counted from by the write that comes next", () => {
+  it("is counted from the next write", () => {
     const { memory } = decide(success(100, 5).memory, { testedAt: start }, start + 5_000);
     expect(memory).toMatchObject({ successes: 106, isBehind: false, written: { successes: 106 } });
   });
@@ -420,7 +420,7 @@ describe("the slack of sparse traffic", () => {
 const { turns, rollups } = busy().state;
 const troubled = { size: 1, threshold: 8, troubled: true };
 const calm = { size: 1, threshold: 8 };
-/** What a decision changes: the destination's state before, and after. */
+/** A decision's change: the destination's state before, and after. */
 type Change = readonly [Partial<DestinationState>, Partial<DestinationState>];
 
 /** With one attempt more of this result. */

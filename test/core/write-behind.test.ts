@@ -40,7 +40,7 @@ function deliver(gate: GateObject, tookMs = 5, deliveries = 1): void {
 }
 
 describe("rows written", () => {
-  it("are one for a delivery that comes alone, to an object that has no memory", () => {
+  it("are one for a delivery that comes alone, to an object without memory", () => {
     const gate = gateObject(trusted(10));
     for (let i = 0; i < 10; i++) {
       deliver(gate);
@@ -65,7 +65,7 @@ describe("rows written", () => {
     });
   });
 
-  it("are two for the first delivery to a destination, and for each where only one may be in flight", () => {
+  it("are two for the first delivery to a destination, and for each if only one may be in flight", () => {
     const gate = gateObject();
     deliver(gate);
     expect(gate.rows()).toBe(2);
@@ -146,7 +146,7 @@ describe("a change that may wait", () => {
     expect(writesFor(gate, () => gate.admit({ deliveries: [5] }))).toBe(1);
   });
 
-  it("is no lease where only one may be in flight", () => {
+  it("is no lease if only one may be in flight", () => {
     const gate = busy(1);
     expect(writesFor(gate, () => gate.admit({}, { ...fast, maxConcurrency: 1 }))).toBe(1);
   });
@@ -163,7 +163,7 @@ describe("a change that may wait", () => {
     expect(writesFor(gate, () => gate.admit(ask, { ...fast, ...settings }))).toBeGreaterThan(0);
   });
 
-  it("is no lease that reserves the rate further ahead than the slack knows of", () => {
+  it("is no lease that reserves the rate further ahead than the slack", () => {
     const settings = { ...fast, ratePerSecond: 10, rateBurst: 2 };
     const gate = gateObject(trusted(10));
     for (let i = 0; i < 2; i++) gate.admit({ deliveries: [10 + i] }, settings);
@@ -187,7 +187,7 @@ describe("a change that may wait", () => {
     expect(writesFor(gate, () => gate.admit({ deliveries: [1] }))).toBe(1);
   });
 
-  it("is no lease of more slots than the slack has, however narrow it begins", () => {
+  it("is no lease with more slots than the slack, however narrow it begins", () => {
     const state = trusted(10);
     const window = { size: 4, threshold: 1_000_000 };
     const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
@@ -219,7 +219,7 @@ describe("a change that may wait", () => {
     expect(other.rows()).toBe(4);
   });
 
-  it("is the end of a lease, with successes, and nothing else that an attempt can show", () => {
+  it("is the end of a lease with only successes", () => {
     const { at } = fine(start);
     const signals: readonly [AttemptSignal, number][] = [
       [fine(start), 0],
@@ -260,7 +260,7 @@ describe("a change that may wait", () => {
     expect(writes).toBeGreaterThan(0);
   });
 
-  it("is written by the alarm ten seconds after the last write, and then the alarm is set no more", () => {
+  it("is written by the alarm ten seconds after the last write, and the alarm is not set again", () => {
     const gate = busy();
     const writtenAt = gate.now();
     gate.pass(1_000);
@@ -341,7 +341,7 @@ describe("a new incarnation", () => {
     expect(gate.admit({ deliveries: [200] })?.grant?.slots).toBe(1);
   });
 
-  it("has read again what was read from D1 before it began, and does not know what was granted unstored", () => {
+  it("has older reads of D1 repeated, because it does not know unstored grants", () => {
     const { gate } = crashed();
     expect(gate.admit({ deliveries: [7], lookedUpMsAgo: 1 })).toMatchObject({
       grant: { deliveries: [7] },
@@ -356,7 +356,7 @@ describe("a new incarnation", () => {
     expect(gate.newest().memory?.state.destinationState.window.size).toBe(10);
   });
 
-  it("makes a first delivery after a quiet time neither wait nor be looked up again", () => {
+  it("lets the first delivery after a quiet time neither wait nor be reread", () => {
     const gate = gateObject(trusted(10));
     for (let i = 0; i < 50; i++) deliver(gate);
     gate.pass(BEHIND_MS);
@@ -367,7 +367,7 @@ describe("a new incarnation", () => {
     expect(grant?.pace.firstInMs).toBeLessThanOrEqual(0);
   });
 
-  it("grants the first delivery after sparse traffic, and has lost few successes with its predecessor", () => {
+  it("grants the first delivery after sparse traffic, and loses few successes of its predecessor", () => {
     let longest = 0;
     fc.assert(
       fc.property(
@@ -418,7 +418,7 @@ describe("through evictions, crashes, lost answers, changed limits and instances
     checkSlots(600);
   });
 
-  it("no two leases have the same name, and no instance grants twice what it knows to be in flight", () => {
+  it("no two leases have the same name, and no instance grants a delivery twice that it knows to be in flight", () => {
     fc.assert(
       fc.property(life, ([cap, steps]) => {
         const names = new Set<string>();
@@ -476,7 +476,7 @@ describe("through evictions, crashes, lost answers, changed limits and instances
 });
 
 describe("through any history of a gate", () => {
-  /** What no crash may take away. */
+  /** The state that must survive every crash. */
   const lasting = ({
     destinationState,
     turns,
@@ -508,7 +508,7 @@ describe("through any history of a gate", () => {
     },
   });
 
-  it("what matters to others is stored before the answer, and the rest soon after the last write", () => {
+  it("changes that matter to others are stored before the answer, and the rest soon after the last write", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         let memory = restored(undefined, start);

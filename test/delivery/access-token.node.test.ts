@@ -70,7 +70,7 @@ describe("a request for a token", () => {
     });
   });
 
-  test("has the client in the form where the endpoint wants that, and what else is set", () => {
+  test("has the client in the form if the endpoint wants that, and further parameters that are set", () => {
     const more = { scope: "a b", audience: "https://x/", params: { resource: "r&s" } };
     const { headers, body } = tokenRequest({ ...credentials, ...more, client_auth: "body" });
     expect(Object.keys(headers)).toEqual(["accept", "user-agent", "content-type"]);
@@ -100,7 +100,7 @@ describe("a request for a token", () => {
   });
 });
 
-describe("no token is got", () => {
+describe("no token is obtained", () => {
   const fetched = async (fields: Partial<ClientCredentials> = {}) => {
     const result = await fetchToken(sending.services, { ...credentials, ...fields });
     return result.kind === "failed" ? [result.reason, result.fault] : [];
@@ -158,7 +158,7 @@ describe("no token is got", () => {
   });
 });
 
-describe("of an endpoint's answer", () => {
+describe("in an endpoint's answer", () => {
   /** An answer in pieces, and how many of them were taken. */
   function inPieces(pieces: readonly Uint8Array[]) {
     const seen = { pulled: 0, isCancelled: false };
@@ -183,7 +183,7 @@ describe("of an endpoint's answer", () => {
     return utf8(json.replace('""', `"${"x".repeat(bytes - json.length)}"`));
   };
 
-  test("pieces are put together, and characters that were split", async () => {
+  test("chunks are joined, and split characters too", async () => {
     const bytes = utf8(JSON.stringify({ scope: "größer 世界", access_token: "t0k3n" }));
     inPieces([...bytes].map((byte) => Uint8Array.of(byte)));
     expect(await fetchToken(sending.services, credentials)).toMatchObject({ token: "t0k3n" });
@@ -195,7 +195,7 @@ describe("of an endpoint's answer", () => {
     expect(await fetchToken(sending.services, credentials)).toMatchObject({ token: "t0k3n" });
   });
 
-  test("not a byte more is read, and the rest is cancelled", async () => {
+  test("no more than that is read, and the rest is cancelled", async () => {
     const whole = padded(MAX_ANSWER_BYTES + 1);
     const seen = inPieces([whole.subarray(0, 60_000), whole.subarray(60_000), utf8(" ")]);
     expect(await fetchToken(sending.services, credentials)).toEqual({
@@ -208,7 +208,7 @@ describe("of an endpoint's answer", () => {
 });
 
 describe("an isolate", () => {
-  test("asks the gate once for a token, until a minute before it expires", async () => {
+  test("requests a token from the gate once, until a minute before it expires", async () => {
     expect(await tokenOf()).toBe("t0k3n-1");
     sending.clock.pass(59 * MINUTE - 1);
     expect(await tokenOf()).toBe("t0k3n-1");
@@ -218,7 +218,7 @@ describe("an isolate", () => {
     expect([sending.gates.requests.length, asked().length]).toEqual([2, 2]);
   });
 
-  test("asks for another with other credentials, and remembers that", async () => {
+  test("requests another one for other credentials, and caches it", async () => {
     expect([await tokenOf(), await tokenOf({ terms: "y" }), await tokenOf({ terms: "y" })]).toEqual([
       "t0k3n-1",
       "t0k3n-2",
@@ -227,7 +227,7 @@ describe("an isolate", () => {
     expect(asked()).toHaveLength(2);
   });
 
-  test("asks the gate where somebody looks at it", async () => {
+  test("queries the gate when a user views the destination", async () => {
     await got();
     expect(await tokenOf({ force: true })).toBe("t0k3n-1");
     expect(sending.gates.requests).toEqual([
@@ -236,7 +236,7 @@ describe("an isolate", () => {
     ]);
   });
 
-  test("has one fetched in the place of one that was refused, and no third just after", async () => {
+  test("replaces a refused token once, and does not fetch a third just afterwards", async () => {
     const first = await got();
     sending.clock.pass(MINUTE);
     const second = await got({ refused: first.sealed });
@@ -247,7 +247,7 @@ describe("an isolate", () => {
     expect(asked()).toHaveLength(2);
   });
 
-  test("remembers a thousand destinations, those that got a token last", async () => {
+  test("caches a thousand destinations, those that got a token last", async () => {
     const all = Array.from({ length: 1_000 }, (_, i) => `${destination}-${i}`);
     for (const one of all) await got({ destination: one });
     const [first = "", second = "", third = ""] = all;
@@ -274,7 +274,7 @@ describe("an isolate", () => {
     expect(order).toEqual(["before 0", "after 1"]);
   });
 
-  test("logs what it has fetched, and what it has not, without any secret", async () => {
+  test("logs fetched tokens and failures, without any secret", async () => {
     await got();
     sending.receiver.script(TOKEN_URL, 503);
     await got({ terms: "y" });
@@ -292,7 +292,7 @@ describe("an isolate", () => {
 });
 
 describe("a failure", () => {
-  test("holds off everybody until the gate lets one fetch again", async () => {
+  test("stops all requests until the gate permits one again", async () => {
     sending.receiver.script(TOKEN_URL, 503);
     const now = sending.clock.now();
     expect(await got()).toMatchObject({ kind: "failed", reason: "token_unavailable", until: now + 5_000 });
@@ -303,7 +303,7 @@ describe("a failure", () => {
     expect(await tokenOf()).toBe("t0k3n-1");
   });
 
-  test("to get another in the place of a refused one is remembered, and the refused one is not used", async () => {
+  test("to replace a refused token is remembered, and the refused one is not used", async () => {
     const first = await got();
     sending.clock.pass(MINUTE);
     sending.receiver.script(TOKEN_URL, 503);
@@ -312,7 +312,7 @@ describe("a failure", () => {
     expect(asked()).toHaveLength(2);
   });
 
-  test("leaves a newer token that somebody else has got meanwhile", async () => {
+  test("keeps a newer token that another has got meanwhile", async () => {
     const first = await got();
     sending.clock.pass(MINUTE);
     sending.receiver.script(TOKEN_URL, async () => {
@@ -338,7 +338,7 @@ describe("while the gate cannot be reached", () => {
     expect(asked()).toEqual([]);
   });
 
-  test("a token that was claimed before is good for this isolate, as long as others would use it", async () => {
+  test("this isolate may use a token claimed before, for as long as others would", async () => {
     sending.receiver.script(TOKEN_URL, () => {
       sending.gates.away(true);
       return Response.json({ access_token: "t0k3n", expires_in: 3600 });
@@ -351,7 +351,7 @@ describe("while the gate cannot be reached", () => {
     expect((await got()).kind).toBe("failed");
   });
 
-  test("what this isolate has is forgotten when it has been refused", async () => {
+  test("this isolate's token is forgotten when it has been refused", async () => {
     const { sealed } = await got();
     sending.gates.away(true);
     expect((await got({ refused: sealed })).kind).toBe("failed");
@@ -379,7 +379,7 @@ describe("a token that cannot be opened", () => {
     expect(asked()).toHaveLength(1);
   });
 
-  test("and is new is no token for now", async () => {
+  test("and is new counts as no token for now", async () => {
     await keep("token.gone.AAAA");
     expect(await got()).toMatchObject({
       kind: "failed",
@@ -390,14 +390,14 @@ describe("a token that cannot be opened", () => {
     expect(asked()).toEqual([]);
   });
 
-  test("and cannot be replaced leaves the endpoint's fault", async () => {
+  test("and cannot be replaced fails with the endpoint's fault", async () => {
     await keep("token.gone.AAAA");
     sending.clock.pass(MINUTE);
     sending.receiver.script(TOKEN_URL, 503);
     expect(await tokenOf()).toBe("answers 503");
   });
 
-  test("in this isolate is looked up at the gate again", async () => {
+  test("in this isolate is read from the gate again", async () => {
     await got();
     const { openText } = vault;
     let isGone = true;

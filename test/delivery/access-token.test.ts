@@ -113,7 +113,7 @@ describe("a request authenticates", () => {
     expect(world.receiver.calls).toEqual([]);
   });
 
-  test("with nothing while its auth is no JSON: deliveries wait", async () => {
+  test("with nothing while its auth is not JSON: deliveries wait", async () => {
     await execute("UPDATE destinations SET auth = '{' WHERE id = ?1", destination);
     expect((await deliver()).row).toMatchObject({ state: "waiting", reason: "sealed" });
     expect(world.receiver.calls).toEqual([]);
@@ -167,7 +167,7 @@ describe("a token is fetched", () => {
     expect(requests()).toHaveLength(1);
   });
 
-  test("once for all who need it at the same moment", async () => {
+  test("once for all that need it at the same moment", async () => {
     const credentials = { ...oauth, client_secret: SECRET };
     const connect = <T>(task: () => Promise<T>) => task();
     const wanted = { destination, terms: "x", credentials, connect };
@@ -179,7 +179,7 @@ describe("a token is fetched", () => {
     expect(requests()).toHaveLength(1);
   });
 
-  test("anew shortly before it expires", async () => {
+  test("again shortly before it expires", async () => {
     await authenticate(oauth, SECRET);
     await deliver();
     world.clock.pass(59 * MINUTE - 1);
@@ -191,7 +191,7 @@ describe("a token is fetched", () => {
     expect(sent()).toEqual(["Bearer t0k3n-1", "Bearer t0k3n-1", "Bearer t0k3n-2"]);
   });
 
-  test("anew when the credentials have changed", async () => {
+  test("again when the credentials have changed", async () => {
     await authenticate(oauth, SECRET);
     await deliver();
     await authenticate(oauth, "an0th3r");
@@ -199,7 +199,7 @@ describe("a token is fetched", () => {
     expect(sent()).toEqual(["Bearer t0k3n-1", "Bearer t0k3n-2"]);
   });
 
-  test("and stored sealed, at the gate alone", async () => {
+  test("and stored sealed, only at the gate", async () => {
     await authenticate(oauth, SECRET);
     await deliver();
     const stored = await runInDurableObject(gateOf(destination), (_, { storage }) =>
@@ -209,7 +209,7 @@ describe("a token is fetched", () => {
     expect(stored).not.toContain("t0k3n");
   });
 
-  test("by nobody for destinations without OAuth, whose gates are not asked either", async () => {
+  test("not for destinations without OAuth, whose gates are not called either", async () => {
     await deliver();
     expect(requests()).toEqual([]);
     expect(world.gates.called()).not.toContain("accessToken");
@@ -239,7 +239,7 @@ describe("after a 401 to a token that is a minute old", () => {
     expect(requests()).toHaveLength(2);
   });
 
-  test("a receiver that refuses the new one too has answered 401, and gets no third", async () => {
+  test("a receiver that refuses the new one too has answered 401, and gets no third request", async () => {
     world.receiver.script(urlOf(destination), 401);
     expect((await deliver()).row).toMatchObject({ state: "dead", lastStatus: 401, attempts: 1 });
     expect(requests()).toHaveLength(2);
@@ -349,7 +349,7 @@ describe("without a token nothing is sent, and deliveries wait: the endpoint", (
     expect(world.receiver.to("https://inside.example/token")).toEqual([]);
   });
 
-  test("is asked ever less often, however much is posted", async () => {
+  test("is called less and less often, however much is posted", async () => {
     world.receiver.script(TOKEN_URL, 500);
     for (let second = 0; second < 100; second++) {
       await deliver();
@@ -368,7 +368,7 @@ describe("without a token nothing is sent, and deliveries wait: the endpoint", (
 });
 
 describe("a test event", () => {
-  test("asks the token endpoint even where that has just failed, and reports its answer", async () => {
+  test("calls the token endpoint even if that has just failed, and reports its answer", async () => {
     await authenticate(oauth, SECRET);
     world.receiver.script(TOKEN_URL, () => Response.json({ error: "invalid_client" }, { status: 401 }));
     await deliver();
@@ -392,7 +392,7 @@ describe("a gate that keeps a token", () => {
   /** Without the calls between, so that the order of requests is certain. */
   const newTokens = () => new AccessTokens(storage());
 
-  test("lets all others wait for the one that fetches, and gives them what it has come to", async () => {
+  test("lets all others wait for the one that fetches, and gives them its result", async () => {
     for (const outcome of [failed, { kind: "token", sealed: "s", usableUntil: START + MINUTE } as const]) {
       const tokens = newTokens();
       expect(await tokens.request({ terms: "x" })).toEqual({ kind: "claimed" });
@@ -412,7 +412,7 @@ describe("a gate that keeps a token", () => {
     expect(await waiting).toMatchObject(failed);
   });
 
-  test("does not let credentials that were replaced hold up the new ones", async () => {
+  test("does not let replaced credentials delay the new ones", async () => {
     const tokens = newTokens();
     await tokens.request({ terms: "old" });
     expect(await tokens.request({ terms: "new" })).toEqual({ kind: "claimed" });

@@ -1,4 +1,7 @@
-/** Which deliveries may be attempted, what the gate is asked and told, and what becomes of those that it does not admit. */
+/**
+ * The deliveries that may be attempted, the requests and reports to the gate, and the fate of those that it does not
+ * admit.
+ */
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
@@ -27,11 +30,11 @@ let clock: ReturnType<typeof standingClock>;
 let log: LogLine[];
 let sent: string[];
 let opens: () => Promise<unknown>;
-/** What the gate answers, and what it was asked and told. */
+/** The gate's answers, and the requests and reports to it. */
 let gate: { admit: (request: AdmitRequest) => Promise<AdmitResult>; accessToken: () => Promise<unknown> };
 let requests: AdmitRequest[];
 let settled: unknown[];
-/** What D1 has when a loaded delivery is read again. */
+/** D1's state when a loaded delivery is read again. */
 const rereads = vi.fn<(admitted: readonly number[]) => Promise<LoadedAdmitted>>();
 let services: Services;
 
@@ -74,7 +77,7 @@ const numbered = (...events: number[]) => events.map((id) => loadedDelivery({ ev
 const eventsOf = (deliveries: readonly { event: { id: number } }[]) =>
   deliveries.map(({ event }) => event.id);
 
-describe("of the deliveries that a message names", () => {
+describe("among the deliveries of a message,", () => {
   type Given = Parameters<typeof loadedDelivery>[0];
 
   const due: [string, Given][] = [
@@ -159,7 +162,7 @@ describe("of the deliveries that a message names", () => {
     expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
   });
 
-  test("those of one destination have its target checked once, and those of another its own", async () => {
+  test("the target is checked once for each destination", async () => {
     const parsed = vi.spyOn(URL, "parse");
     const [destination, other] = ["https://a.example/", "https://10.0.0.1/"].map((url, i) =>
       storedDestination({ id: `dst_${String(i).padStart(20, "0")}`, url }),
@@ -220,7 +223,7 @@ function withLease(dispatch: Dispatch): Leased {
 }
 
 describe("a batch that its gate admits", () => {
-  test("is attempted under a lease, which the gate is asked for with what it has to know", async () => {
+  test("is attempted under a lease, which is requested from the gate with all details", async () => {
     gate.admit = async ({ deliveries }) => {
       clock.pass(40);
       return grantOf(deliveries);
@@ -240,7 +243,7 @@ describe("a batch that its gate admits", () => {
     expect(recoverAt).toBe(clock.now() + 30_000);
   });
 
-  test("is looked up after the grant by a drain, which so need not fear that it was settled meanwhile", async () => {
+  test("is loaded after the grant by a drain, so that it cannot have been settled meanwhile", async () => {
     gate.admit = async ({ deliveries }) => {
       clock.pass(LOOK_UP_MS + 1);
       return { ...grantOf(deliveries), settled: [{ delivery: 128, msAgo: 0 }] };
@@ -266,7 +269,7 @@ describe("a batch that its gate admits", () => {
     ["the gate does not know what was settled since", { readAgain: true }, 0],
     ["one of it was settled after the look-up", { settled: [{ delivery: 128, msAgo: 5 }] }, 10],
     ["the answer took longer than the gate remembers", {}, LOOK_UP_MS + 1],
-  ])("is read again under its lease, and attempted in the same invocation, where %s", async (_, own, tookMs) => {
+  ])("is reread under its lease, and attempted in the same invocation, if %s", async (_, own, tookMs) => {
     gate.admit = async ({ deliveries }) => {
       clock.pass(tookMs);
       return { ...grantOf(deliveries), ...own };
@@ -282,7 +285,7 @@ describe("a batch that its gate admits", () => {
     expect(dispositions).toEqual([over]);
   });
 
-  test("is read once where the gate knows all that was settled since", async () => {
+  test("is read once if the gate knows everything that was settled since", async () => {
     gate.admit = async ({ deliveries }) => ({
       ...grantOf(deliveries),
       settled: [{ delivery: 128, msAgo: 50 }],
@@ -293,21 +296,21 @@ describe("a batch that its gate admits", () => {
     expect(sent).toHaveLength(1);
   });
 
-  test("ends its lease, with nothing that waits, where it cannot be read again", async () => {
+  test("ends its lease, with nothing waiting, if it cannot be reread", async () => {
     gate.admit = async ({ deliveries }) => ({ ...grantOf(deliveries), readAgain: true });
     rereads.mockRejectedValue(new Error("D1 is away"));
     await expect(admitted([128])).rejects.toThrow("D1 is away");
     expect(settled).toMatchObject([{ lease: "lease-1", signals: [], left: 0 }]);
   });
 
-  test("ends its lease at once, unused, where it cannot be loaded", async () => {
+  test("ends its lease at once, unused, if it cannot be loaded", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries);
     const due = waitingDue([128, 129], () => Promise.reject(new Error("D1 is away")));
     await expect(admitDue(services, connections(), due)).rejects.toThrow("D1 is away");
     expect(settled).toMatchObject([{ lease: "lease-1", signals: [], left: 2 }]);
   });
 
-  test("fails as a whole where an attempt cannot even be made, whoever awaits it or not", async () => {
+  test("fails as a whole if an attempt cannot be made, whether it is awaited or not", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries);
     const due = dueOf([loadedDelivery({ event: { id: 128, body: null } })]);
     const { run } = withLease(await admitDue(services, connections(), due));
@@ -324,7 +327,7 @@ describe("a batch that its gate admits", () => {
     expect(sent).toEqual([]);
   });
 
-  test("goes on from the lease before it, over the same connections", async () => {
+  test("succeeds the lease before it, over the same connections", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries, { id: `lease-${requests.length}` });
     const { run } = await leased([128]);
     await run.finished;
@@ -377,7 +380,7 @@ describe("a batch that its gate does not admit", () => {
     expect(dispositionsOf(refusedBy(whole, dueOf(deliveries)))).toEqual(expected);
   });
 
-  test("comes after what triage decided", () => {
+  test("comes after the decisions of triage", () => {
     const decided = { delivery: loadedDelivery({ event: { id: 127 } }), retryAt: START + 1 };
     const due = dueOf(deliveries, 0, { dispositions: [decided] });
     const whole = { grant: null, refused: null, inFlight };
@@ -387,12 +390,12 @@ describe("a batch that its gate does not admit", () => {
     ]);
   });
 
-  test("stays as it is where it waits in D1", () => {
+  test("stays as it is if it waits in D1", () => {
     const due = waitingDue([128, 129], () => Promise.reject(new Error("None is admitted")));
     expect(dispositionsOf(refusedBy({ grant: null, refused, inFlight }, due))).toEqual([]);
   });
 
-  test("comes again within ten seconds, spread by chance, when the gate cannot be reached", async () => {
+  test("is retried within ten seconds, with jitter, when the gate cannot be reached", async () => {
     gate.admit = () => Promise.reject(new Error("No gate, as the test wants it"));
     const dispatch = await admitted([128, 129, 130, 131]);
     expect(dispatch).toMatchObject({ stage: "unreachable", destination: storedDestination() });
@@ -410,7 +413,7 @@ describe("a batch that its gate does not admit", () => {
 describe("a destination that cannot be sent to", () => {
   const until = START + 60_000;
 
-  test("waits for the sweep, and its gate is not even asked", async () => {
+  test("waits for the sweep, without a call of its gate", async () => {
     opens = () => Promise.reject(new Error("Sealed with another key"));
     const refused = { deliveries: [128, 129], reason: "sealed", until };
     const result = { grant: null, inFlight: null, refused };
@@ -424,7 +427,7 @@ describe("a destination that cannot be sent to", () => {
     ]);
   });
 
-  test("says why: its kind cannot reach it", async () => {
+  test("gives the reason: its kind cannot reach it", async () => {
     const unreachable = storedDestination({ url: "queue:ORDERS" });
     expect(await prepare(services, connections(), unreachable)).toMatchObject({
       ...{ kind: "unready", refusal: { until } },

@@ -29,7 +29,7 @@ const delivered = Array(EVENTS).fill("delivered");
 const stateOf = (destination: string) => world.rows(destination).map(({ state }) => state);
 const isSettled = (destination: string) => world.asked("settle", destination).length > 0;
 
-/** What is on record of each destination, and whether its lease is settled. */
+/** The record of each destination, and whether its lease is settled. */
 const standing = (destinations: readonly string[]) =>
   destinations.map((id) => ({ states: stateOf(id), isSettled: isSettled(id) }));
 
@@ -93,7 +93,7 @@ describe("beside a gate that never answers", () => {
     for (const id of others) expect(world.requestsTo(id)).toHaveLength(EVENTS);
   });
 
-  test("others share their writes, with what was refused too", async () => {
+  test("others share their writes, also with refused deliveries", async () => {
     const others = neighbours();
     const refused = [world.destination({ status: "paused" }), world.destination({ status: "paused" })];
     const hung = world.destination();
@@ -112,7 +112,7 @@ describe("beside a gate that never answers", () => {
     expect(writes).toBe(1);
   });
 
-  test("what is refused is on record before it too, although nothing is attempted", async () => {
+  test("refused deliveries are recorded before it answers, although nothing is attempted", async () => {
     const refused = world.destination({ status: "paused" });
     const hung = world.destination();
     world.answering(({ destination }, real) => (destination === hung ? never() : real()));
@@ -120,7 +120,7 @@ describe("beside a gate that never answers", () => {
     expect(seen).toEqual([{ states: Array(EVENTS).fill("waiting"), isSettled: false }]);
   });
 
-  test("others are recorded and settled where it hangs as it is settled", async () => {
+  test("others are recorded and settled if it hangs during settlement", async () => {
     const others = neighbours();
     const hung = world.destination();
     world.answering((call, real) =>
@@ -138,7 +138,7 @@ describe("beside a gate that never answers", () => {
       call.destination === hung && call.method === "settle" ? never() : real(),
     );
     const messages = await posted([hung, gone], 1);
-    // When that gate is being told already.
+    // When the report to that gate is already under way.
     world.script(gone, { status: 410, afterMs: 5 * ANSWER_MS });
     let published: readonly unknown[] = [];
     world.after(GATE_MS / 2, () => {
@@ -149,7 +149,7 @@ describe("beside a gate that never answers", () => {
   });
 });
 
-test("beside a token endpoint that never answers others are recorded and settled, and its own waits", async () => {
+test("beside a token endpoint that never answers, others are recorded and settled, and its own waits", async () => {
   const others = Array.from({ length: 8 }, () => world.destination());
   const hung = world.destination();
   const shown = {
@@ -175,7 +175,7 @@ test("beside a token endpoint that never answers others are recorded and settled
   expect(world.rows(hung).map(({ reason }) => reason)).toEqual(Array(EVENTS).fill("token_unavailable"));
 });
 
-test("beside a target whose name is looked up for long others are recorded and settled, and its own waits", async () => {
+test("beside a target with a slow name look-up, others are recorded and settled, and its own waits", async () => {
   const LOOK_UP_MS = 3_000;
   const others = Array.from({ length: 4 }, () => world.destination());
   const hung = world.destination();
@@ -232,7 +232,7 @@ describe("beside a further database", () => {
     return { near, far, messages, instead, stored };
   }
 
-  test("that is away the deliveries of the first are done with, and its own come again", async () => {
+  test("that is away, the deliveries of the first are completed, and its own come again", async () => {
     const { near, far, messages, instead } = await twoDatabases(async () => {
       throw new Error("This database is away");
     });
@@ -244,7 +244,7 @@ describe("beside a further database", () => {
     ]);
   });
 
-  test("that hangs the deliveries of the first are recorded and settled, and its own come again when it fails", async () => {
+  test("that hangs, the deliveries of the first are recorded and settled, and its own come again when it fails", async () => {
     const { near, far, messages, instead } = await twoDatabases(async ({ sleep }) => {
       await sleep(30_000);
       throw new Error("This database is away");
@@ -256,7 +256,7 @@ describe("beside a further database", () => {
     expect(tookMs).toBeGreaterThanOrEqual(30_000);
   });
 
-  test("that is slow the deliveries of the first are recorded and settled, and its own are delivered later", async () => {
+  test("that is slow, the deliveries of the first are recorded and settled, and its own are delivered later", async () => {
     const { near, far, messages, instead, stored } = await twoDatabases(({ sleep }) => sleep(3_000));
     const soon = { afterMs: 1_000 + SOON_MS, instead };
     const { results, seen } = await consumeAndLook(messages, [near, far], soon);

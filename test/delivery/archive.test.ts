@@ -1,4 +1,4 @@
-/** What is kept of an exchange in R2, and that keeping it is never in the way of a delivery. */
+/** The archive of exchanges in R2, which never delays a delivery. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { archiving, storeExchange } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/connections.ts";
@@ -58,7 +58,7 @@ const long =
   () =>
     new Response(text, { status });
 
-describe("an exchange is kept", () => {
+describe("an exchange is archived", () => {
   test("with the answer up to 64 KB, its headers, and the request as it was sent", async () => {
     const text = "ü".repeat(20_000);
     const { destination, row, message } = await attempt(
@@ -79,7 +79,7 @@ describe("an exchange is kept", () => {
     );
   });
 
-  test("of an answer that never ends for 65,536 bytes, and a character that is cut is left out", async () => {
+  test("with the first 65,536 bytes of an endless answer, without a cut character", async () => {
     let cancelled = false;
     const stream = new ReadableStream({
       pull: (controller) => controller.enqueue(new TextEncoder().encode("世世世世世世世世世世x")),
@@ -97,7 +97,7 @@ describe("an exchange is kept", () => {
     expect(cancelled).toBe(true);
   });
 
-  test("byte for byte, where the answer is no text", async () => {
+  test("byte for byte, if the answer is not text", async () => {
     const bytes = Uint8Array.from({ length: 5_000 }, (_, i) => i % 256);
     await attempt(() => new Response(bytes, { status: 500 }));
     const [exchange] = await kept();
@@ -105,7 +105,7 @@ describe("an exchange is kept", () => {
     expect(Uint8Array.fromBase64(exchange?.response?.body ?? "")).toEqual(bytes);
   });
 
-  test("without the signature that the receiver repeats", async () => {
+  test("without a signature that the receiver repeats", async () => {
     let signature = "";
     await attempt(({ headers }) => {
       signature = headers.get("webhook-signature") ?? "";
@@ -123,7 +123,7 @@ describe("an exchange is kept", () => {
   test.each([
     "text",
     "bytes",
-  ])("without the secrets that the receiver repeats, in %s and in headers", async (form) => {
+  ])("without secrets that the receiver repeats, in %s and in headers", async (form) => {
     const sent = "s3cr3t-header-value";
     const tail = form === "bytes" ? new Uint8Array([0, 255, 0]) : new Uint8Array();
     const text = new TextEncoder().encode(`${"-".repeat(5_000)} ${sent} and more`);
@@ -139,7 +139,7 @@ describe("an exchange is kept", () => {
     expect(exchange?.response?.headers["x-echo"]).toBe("***");
   });
 
-  test("of a failure with an answer that the log keeps whole: not, nor of a success, unless all are kept", async () => {
+  test("but not of a success or of a failure whose whole answer is in the log, unless all are archived", async () => {
     const scripts = [
       long("x".repeat(512)),
       long("y".repeat(600), 200),
@@ -162,7 +162,7 @@ describe("an exchange is kept", () => {
     expect(flags.map(({ lastStatus }) => lastStatus).toSorted()).toEqual([500, null]);
   });
 
-  test("and a success that is kept still needs no row of its own", async () => {
+  test("and an archived success still needs no row", async () => {
     keepAll();
     const { row } = await attempt(() => new Response("ok"));
     expect(row).toMatchObject({ state: "delivered", attempts: 1 });
@@ -182,8 +182,8 @@ describe("an exchange is kept", () => {
   });
 });
 
-describe("keeping an exchange", () => {
-  test("begins when the batch is recorded, and its messages are done with", async () => {
+describe("archiving an exchange", () => {
+  test("begins when the batch is recorded and its messages are acknowledged", async () => {
     const destination = await newDestination();
     world.receiver.script(urlOf(destination), long("x".repeat(1_000)));
     const seen: (number | undefined)[] = [];
@@ -200,7 +200,7 @@ describe("keeping an exchange", () => {
   test.each([
     ["fails", () => Promise.reject(new Error("put: We encountered an internal error (10001)"))],
     ["hangs", () => new Promise<void>(() => {})],
-  ])("that %s changes nothing but for one line of the log", async (_, fault) => {
+  ])("that %s changes nothing except one line of the log", async (_, fault) => {
     r2.before(fault);
     const { row, results } = await attempt(long("x".repeat(9_000)));
     expect(row).toMatchObject({ state: "retrying", attempts: 1 });
@@ -210,7 +210,7 @@ describe("keeping an exchange", () => {
     expect(world.logged("record_failed").concat(world.logged("batch_failed"))).toEqual([]);
   });
 
-  test("never uses more connections than attempts may, and one that hangs is not given to another", async () => {
+  test("never uses more connections than attempts may, and does not reuse a hanging one", async () => {
     r2.before(() => new Promise<void>(() => {}));
     const destination = await newDestination({ maxConcurrency: 50 });
     await world.earnTrust(destination, 30);
@@ -236,7 +236,7 @@ describe("keeping an exchange", () => {
     expect(invocation.breaches).toEqual([]);
   });
 
-  test("does not await an answer that trickles: what has arrived is kept", async () => {
+  test("does not await a slow answer: what has arrived is archived", async () => {
     const stream = new ReadableStream({
       start: (controller) => controller.enqueue(new TextEncoder().encode("x".repeat(5_000))),
     });
@@ -245,7 +245,7 @@ describe("keeping an exchange", () => {
     expect((await kept())[0]?.response).toMatchObject({ body: "x".repeat(5_000), cut: true });
   });
 
-  test("holds 4 MB at most: the rest of a flood is not kept, and the log says how much", async () => {
+  test("holds at most 4 MB: the rest of a flood is not archived, and the log says how much", async () => {
     const { services, release } = archiving(world.services, r2.bucket, connections());
     const destination = await newDestination();
     const [row] = (await destinationsById(world.services.db, [destination])).values();
@@ -264,7 +264,7 @@ describe("keeping an exchange", () => {
     expect(world.logged("exchanges_not_kept")).toMatchObject([{ attempts: 38, error: "too much at once" }]);
   });
 
-  test("whose content has been removed meanwhile stores nothing", async () => {
+  test("whose content was removed meanwhile stores nothing", async () => {
     const key = { event: FIRST_EVENT, destination: "dst_1", at: START };
     const exchange = {
       ...{ version: 1 as const, tenant: "acme", destination: key.destination, at: key.at },
@@ -281,7 +281,7 @@ describe("keeping an exchange", () => {
   });
 });
 
-test("without a bucket nothing is kept, and nothing says that it was", async () => {
+test("without a bucket nothing is archived, and nothing claims that it was", async () => {
   Object.assign(world.services, { bodies: undefined });
   keepAll();
   const { row } = await attempt(long("x".repeat(9_000)));

@@ -1,4 +1,4 @@
-/** What an invocation keeps of its exchanges, how much at most, and when it writes that. */
+/** The exchanges that an invocation archives, their limits, and when it writes them. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { type ArchivedExchange, MOST_BODY_BYTES } from "../../src/core/archive.ts";
 import { CONNECTIONS } from "../../src/core/lease.ts";
@@ -7,12 +7,12 @@ import { attempting } from "../../src/delivery/attempt-log.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
-import type { Arrived, Services } from "../../src/services.ts";
+import type { ArchivableResult, Services } from "../../src/services.ts";
 import { START, standingClock } from "../support/clock.ts";
 import { DESTINATION, loadedDelivery } from "../support/loaded-delivery.ts";
 
 type Put = (name: string) => Promise<void>;
-type Answer = NonNullable<Arrived["answer"]>;
+type Answer = NonNullable<ArchivableResult["answer"]>;
 
 const READ_MS = 2_000;
 const WRITE_MS = 15_000;
@@ -95,7 +95,7 @@ async function responseTo(answer: Answer, secrets: string[] = []) {
 }
 
 describe("an exchange", () => {
-  test("is kept with its request as it can be shown, under the name of the attempt", async () => {
+  test("is archived with its request in the form that can be shown, under the name of the attempt", async () => {
     const given = {
       event: { id: 300, type: "a.b", headers: { "X-Own": "1" } },
       destination: { url: "https://a.example/in" },
@@ -122,7 +122,7 @@ describe("an exchange", () => {
     expect([...stored.keys()]).toEqual([`attempts/0000000000000300/${DESTINATION}/${START + 5}`]);
   });
 
-  test("is kept with what the destination is sent of an event, and without an answer where there was none", async () => {
+  test("is archived with the content that the destination gets, and without an answer if there was none", async () => {
     const destination = { body: "data", template: "slack" } as const;
     take(undefined, { given: { destination } });
     const [exchange] = await released();
@@ -140,13 +140,13 @@ describe("an exchange", () => {
     ["a failure with an empty answer", answerOf("", { excerpt: undefined }), false],
     ["a success", answerOf("", { status: 200 }), false],
     ["an attempt without an answer", undefined, false],
-  ])("of %s: kept unless all are: %#", (_, answer, isKept) => {
+  ])("of %s: archived only if all are: %#", (_, answer, isKept) => {
     expect(take(answer)).toBe(true);
     archive = archiverOf(undefined);
     expect(take(answer)).toBe(isKept);
   });
 
-  test("is not kept without a bucket", async () => {
+  test("is not archived without a bucket", async () => {
     const given = { now: clock.now, log: (line: LogLine) => log.push(line) } as unknown as Services;
     const { services, end } = await attempting(given, "queue", shared);
     expect(services.archiveExchange).toBeUndefined();
@@ -156,7 +156,7 @@ describe("an exchange", () => {
 });
 
 describe("the headers of an answer", () => {
-  test("are kept without cookies and secrets", async () => {
+  test("are archived without cookies and secrets", async () => {
     const headers = { "set-cookie": "a=1", "x-echo": "key s3cr3t-value", "x-plain": "b" };
     expect((await responseTo(answerOf("no", { headers }), ["s3cr3t-value"]))?.headers).toEqual({
       ...{ "set-cookie": "***", "x-echo": "key ***", "x-plain": "b" },
@@ -166,13 +166,13 @@ describe("the headers of an answer", () => {
   test.each([
     [16_384, ["a", "b"]],
     [16_385, ["a"]],
-  ])("of %d characters are kept up to 16,384 in all, and nothing behind", async (characters, names) => {
+  ])("of %d characters are archived up to 16,384 in all, and none after that", async (characters, names) => {
     const headers = { a: "x".repeat(10_000), b: "x".repeat(characters - 10_002) };
     const kept = (await responseTo(answerOf("no", { headers })))?.headers;
     expect(Object.keys(kept ?? {})).toEqual(names);
   });
 
-  test("that do not fit keep those behind them out", async () => {
+  test("that do not fit exclude those behind them", async () => {
     const headers = { a: "x".repeat(100), b: "x".repeat(20_000), c: "x" };
     expect(Object.keys((await responseTo(answerOf("no", { headers })))?.headers ?? {})).toEqual(["a"]);
   });
@@ -199,7 +199,7 @@ function readerOf(chunks: readonly (Uint8Array | "hangs" | "fails")[], onCancel:
 describe("the body of an answer", () => {
   const filled = (bytes: number) => new Uint8Array(bytes).fill(120);
 
-  test("is what was read of it before, and what is read of it then", async () => {
+  test("is the part that was read before, and the part that is read then", async () => {
     const rest = readerOf([bytesOf("b"), bytesOf("c")]);
     expect(await responseTo(answerOf("a", { rest }))).toMatchObject({ body: "abc", cut: false });
   });
@@ -233,7 +233,7 @@ describe("the body of an answer", () => {
     expect(cancelled).toBe(cut ? 1 : 0);
   });
 
-  test("that breaks off is kept as far as it has arrived", async () => {
+  test("that breaks off is archived as far as it has arrived", async () => {
     const rest = readerOf([bytesOf("b"), "fails"]);
     expect(await responseTo(answerOf("a", { rest }))).toMatchObject({ body: "ab", cut: true });
   });
@@ -267,36 +267,38 @@ describe("the body of an answer", () => {
       Uint8Array.of(255, ...bytesOf("***")),
     ],
     ["text that ends within a character", bytesOf("aü").slice(0, -1), "base64", bytesOf("aü").slice(0, -1)],
-  ])("is kept as what it is, without secrets: %s", async (_, bytes, encoding, shown) => {
+  ])("is archived in its kind, without secrets: %s", async (_, bytes, encoding, shown) => {
     const { body = "", ...response } = (await responseTo(answerOf(bytes), ["s3cr3t-value"])) ?? {};
     expect(response).toMatchObject({ encoding });
     expect(encoding === "base64" ? decoded(body) : bytesOf(body)).toEqual(shown);
   });
 
-  test("has no secret of other characters than ASCII either, where it is no text", async () => {
+  test("has no secret of non-ASCII characters either, if it is not text", async () => {
     const bytes = Uint8Array.of(255, ...bytesOf("schlüssel-😀"), 0);
     const { body = "" } = (await responseTo(answerOf(bytes), ["schlüssel-😀"])) ?? {};
     expect(decoded(body)).toEqual(Uint8Array.of(255, ...bytesOf("***"), 0));
   });
 
-  test.each([0, 1, 2, 3])("that is cut %d bytes into a character is text without that", async (bytes) => {
+  test.each([
+    0, 1, 2, 3,
+  ])("that is cut %d bytes into a character is text without that character", async (bytes) => {
     const text = "x".repeat(MOST_BODY_BYTES - bytes);
     const response = await responseTo(answerOf(`${text}😀 and more`));
     expect(response).toMatchObject({ encoding: "utf-8", body: text, cut: true });
   });
 
-  test("that is cut is no text where more than its last character is none", async () => {
+  test("that is cut is not text if more than its last character is invalid", async () => {
     const bytes = bytesOf("x".repeat(MOST_BODY_BYTES + 1));
     bytes[MOST_BODY_BYTES - 4] = 255;
     expect(await responseTo(answerOf(bytes))).toMatchObject({ encoding: "base64", cut: true });
   });
 });
 
-describe("what an invocation holds", () => {
+describe("the memory of an invocation for exchanges", () => {
   const takeMany = (count: number, answer?: () => Answer) =>
     Array.from({ length: count }, (_, nth) => take(answer?.(), { nth })).filter(Boolean).length;
 
-  test("is 4 MB at most: what is beyond is not kept, and one line says how much that was", async () => {
+  test("is at most 4 MB: exchanges beyond are not archived, and one line says how much that was", async () => {
     expect(takeMany(70, () => answerOf("no", { rest: readerOf(["hangs"]) }))).toBe(ANSWERS);
     await released();
     clock.pass(READ_MS);
@@ -305,7 +307,7 @@ describe("what an invocation holds", () => {
     expect(log).toEqual([{ what: "exchanges_not_kept", attempts: 70 - ANSWERS, error: "too much at once" }]);
   });
 
-  test("counts an attempt without an answer with little, and an answer once it is read with what it has", async () => {
+  test("counts little for an attempt without an answer, and the size of an answer once it is read", async () => {
     expect(takeMany(3_000)).toBe(2_016);
     archive = archiverOf("all");
     const half = () => answerOf(new Uint8Array(MOST_BODY_BYTES / 2 - 2_048).fill(120));
@@ -340,7 +342,7 @@ describe("what an invocation holds", () => {
 });
 
 describe("writing", () => {
-  test("begins when the batch is done, and then goes on with each exchange as it comes", async () => {
+  test("begins when the batch is done, and then continues with each exchange as it comes", async () => {
     take(answerOf("a"));
     await calm();
     expect(stored.size).toBe(0);
@@ -351,7 +353,7 @@ describe("writing", () => {
     expect(background).toHaveLength(2);
   });
 
-  test("is not begun for nothing", async () => {
+  test("does not begin without an exchange", async () => {
     await released();
     expect(background).toEqual([]);
   });
@@ -369,7 +371,7 @@ describe("writing", () => {
     expect(log).toHaveLength(1);
   });
 
-  test("ends after 15 seconds: what is not stored by then counts as lost", async () => {
+  test("ends after 15 seconds: exchanges that are not stored by then count as lost", async () => {
     put = (name) => (name.includes("129") ? new Promise(() => {}) : Promise.resolve());
     for (let nth = 0; nth < 4; nth++) take(answerOf("a"), { nth });
     expect(await released()).toHaveLength(3);
@@ -387,7 +389,7 @@ describe("writing", () => {
     ]);
   });
 
-  test("does not begin with what gets its connection only when the time is over", async () => {
+  test("does not begin with an exchange that gets its connection only when the time is over", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (let i = 0; i < CONNECTIONS; i++) void shared.run("dst_a", () => promise);
     take(answerOf("a"));
@@ -399,7 +401,7 @@ describe("writing", () => {
     expect(log).toMatchObject([{ what: "exchanges_not_kept", attempts: 1 }]);
   });
 
-  test("begins with what gets its connection just before", async () => {
+  test("begins with an exchange that gets its connection just before", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (let i = 0; i < CONNECTIONS; i++) void shared.run("dst_a", () => promise);
     take(answerOf("a"));

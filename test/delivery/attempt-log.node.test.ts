@@ -1,4 +1,4 @@
-/** What an invocation writes down about its attempts: lines of the log, and data points. */
+/** An invocation's records of its attempts: lines of the log, and data points. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { resolveRetry } from "../../src/core/retry/policy.ts";
 import type { Leased } from "../../src/delivery/admission.ts";
@@ -48,7 +48,7 @@ function ended(
 }
 
 describe("the deliveries of an invocation", () => {
-  test("are counted in one line, with what failed beside them", () => {
+  test("are counted in one line, together with failures", () => {
     const services = counting({ takes: 2 });
     logAttempt(services, ended(204, 30));
     logAttempt(services, ended(204, 50, { destination: { id: "dst_b" } }));
@@ -88,7 +88,7 @@ describe("the deliveries of an invocation", () => {
     ]);
   });
 
-  test("have no line where all attempts have succeeded, and are not in the next line either", () => {
+  test("have no line if all attempts have succeeded, and are not in the next line either", () => {
     const services = counting();
     logAttempt(services, ended(204));
     logCounts(services);
@@ -99,7 +99,7 @@ describe("the deliveries of an invocation", () => {
     expect(log.at(-1)).toMatchObject({ what: "delivered", deliveries: 1, failed: 1 });
   });
 
-  test("have no line where there are none, or where nothing counts", () => {
+  test("have no line if there are none, or if nothing counts", () => {
     const services = counting();
     logAttempt(services, ended(500));
     log = [];
@@ -128,24 +128,24 @@ describe("an attempt", () => {
     ]);
   });
 
-  test("without an answer has a line with what went wrong", () => {
+  test("without an answer has a line with the error", () => {
     logAttempt(counting(), ended({ kind: "timeout" }));
     expect(log).toMatchObject([{ status: undefined, error: "timeout", reason: "timeout" }]);
   });
 
-  test("of which no data point is taken has a line that says why, and is no failure", () => {
+  test("whose data point is not accepted has a line that says why, and is not a failure", () => {
     logAttempt(counting({ takes: 0 }), ended(500));
     expect(log).toMatchObject([{ what: "attempt", uncounted: "Error: Too many data points" }]);
   });
 
-  test("that succeeds has a line only where all have one", () => {
+  test("that succeeds has a line only if all have one", () => {
     logAttempt(counting(), ended(204));
     expect(log).toEqual([]);
     logAttempt(counting({ logAttempts: "all" }), ended(204));
     expect(log).toMatchObject([{ what: "attempt", state: "delivered" }]);
   });
 
-  test("that nobody counts is logged all the same", () => {
+  test("that is not counted is logged all the same", () => {
     const services = { ...counting(), attemptCounts: undefined } as unknown as Services;
     logAttempt(services, ended(500));
     expect(log).toHaveLength(1);
@@ -187,7 +187,7 @@ describe("a lease", () => {
   };
   const line = { what: "lease", destination: DESTINATION, granted: 9 };
 
-  test("of which all was delivered has no line", () => {
+  test("with all deliveries delivered has no line", () => {
     expect(leaseOf(done(204, 204), 0, 0)).toEqual([]);
   });
 
@@ -197,7 +197,7 @@ describe("a lease", () => {
     [done(204), 2, 0, { delivered: 1, failed: 0, running: 0, left: 2, reason: "rate" }],
     [done(500), 1, 0, { delivered: 0, failed: 1, running: 0, left: 1, reason: "rate" }],
     [done(), 1, 1, { delivered: 0, failed: 0, running: 1, left: 1, reason: "rate" }],
-  ])("of which something failed, is left over or still runs has one line (%#)", (finished, left, running, counts) => {
+  ])("with a delivery that failed, is left over or still runs has one line (%#)", (finished, left, running, counts) => {
     expect(leaseOf(finished, left, running)).toStrictEqual([{ ...line, ...counts }]);
   });
 });

@@ -55,7 +55,7 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ type: "order.paid" });
   });
 
-  test("repeats id and bytes on every attempt, with a number, a timestamp and a signature of its own", async () => {
+  test("repeats id and bytes on every attempt, with its own number, timestamp and signature", async () => {
     const { destination, message } = await attempt(500);
     world.clock.pass(60_000);
     await world.consume([message]);
@@ -103,7 +103,7 @@ describe("a request", () => {
   test.each([
     ["in our spelling", (name: string) => name],
     ["in another", (name: string) => name.toUpperCase()],
-  ])("keeps its headers when own headers have the same names, %s", async (_, spelled) => {
+  ])("keeps its headers when the destination's have the same names, %s", async (_, spelled) => {
     const names = ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"];
     const ours = [...names, "webhook-attempt"];
     const headers = Object.fromEntries(ours.map((name) => [spelled(name), "forged"]));
@@ -165,7 +165,7 @@ describe("a response", () => {
       [{ form: "template", content: "{id}{body}", signature_header: "X-Sig", prefix: "{id} " }],
       "x-sig",
     ],
-  ])("is kept without the event's own headers and the signatures that it repeats: %s", async (_, signatureForms, header) => {
+  ])("is recorded without the event's own headers and the signatures that it repeats: %s", async (_, signatureForms, header) => {
     const destination = await newDestination({ signatureForms });
     let sent = new Headers();
     world.receiver.script(urlOf(destination), ({ headers }) => {
@@ -244,7 +244,7 @@ describe("a response", () => {
     expect(entry).toMatchObject({ status: 302, note: "Location: https://elsewhere.example/" });
   });
 
-  test("is kept for each attempt: all that was read of the last, and the beginnings of those before", async () => {
+  test("is recorded for each attempt: everything that was read of the last, and the beginnings of earlier ones", async () => {
     const { destination, message } = await attempt(() => new Response("a".repeat(5_000), { status: 500 }));
     for (const letter of ["b", "c", "d", "e", "f", "g"]) {
       world.receiver.script(urlOf(destination), () => new Response(letter.repeat(5_000), { status: 500 }));
@@ -307,7 +307,7 @@ describe("an attempt that Cloudflare's edge answers in the receiver's place", ()
     ["refused", 521, "error code: 521"],
     ["timeout", 522, "error code: 522"],
     ["tls", 526, "error code: 526"],
-  ])("is %s when it answers %i with %j, and its status is kept", async (reason, status, body) => {
+  ])("is %s when it answers %i with %j, and its status is recorded", async (reason, status, body) => {
     const { row, entry, results } = await attempt(answered(status, body));
     expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, lastStatus: status });
     expect(entry).toMatchObject({ error: reason, status, excerpt: body });
@@ -332,7 +332,7 @@ describe("an attempt that Cloudflare's edge answers in the receiver's place", ()
     expect(entry).not.toHaveProperty("error");
   });
 
-  test("counts against a limit on its cause like the error that is thrown elsewhere", async () => {
+  test("counts against a limit on its cause like the same error when it is thrown", async () => {
     const retry = { preset: "gethook" } as const;
     const { destination, message } = await attempt(answered(530, "error code: 1016"), { retry });
     world.clock.pass(3_600_000);

@@ -1,4 +1,4 @@
-/** What a destination's requests carry so that they are let in: how it is sealed, opened, renewed and masked. */
+/** The credentials of a destination's requests: how they are sealed, opened, renewed and masked. */
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import {
@@ -21,7 +21,7 @@ import { vaultOf } from "../../src/secrets/vault.ts";
 import { newSending, type Sending } from "../support/sending.ts";
 import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
 
-test("own headers are masked whatever the spelling of their names, and ours are shown", () => {
+test("the destination's headers are masked in any spelling of their names, and Breakwater's are shown", () => {
   const headers = { "webhook-id": "evt_1", "x-api-key": "k1" };
   expect(maskedHeaders(headers, { "X-Api-Key": "k1" })).toEqual({
     "webhook-id": "evt_1",
@@ -33,7 +33,7 @@ test("own headers are masked whatever the spelling of their names, and ours are 
   });
 });
 
-describe("what a receiver repeats of the headers", () => {
+describe("a header value that a receiver repeats", () => {
   const secret = "s3cr3t-v4lu3";
 
   test.each([
@@ -48,11 +48,11 @@ describe("what a receiver repeats of the headers", () => {
     expect(withoutValues(text, [secret, "another"])).toBe(shown);
   });
 
-  test("is left where a value is too short to distinguish from ordinary text", () => {
+  test("is left if it is too short to distinguish from ordinary text", () => {
     expect(withoutValues("a team of a b", ["a b", "team"])).toBe("a team of a b");
   });
 
-  test("is never there whole", () => {
+  test("never appears whole", () => {
     const values = fc.array(fc.string({ minLength: 8, maxLength: 12 }), { minLength: 1, maxLength: 3 });
     fc.assert(
       fc.property(values, fc.array(fc.string({ maxLength: 9 })), fc.nat(60), (secrets, between, length) => {
@@ -96,7 +96,7 @@ const newer = vaultOf(keysOf(`k2:${btoa("2".repeat(32))},${MASTER_KEYS}`));
 describe("the auth of a destination", () => {
   test.each(
     auths,
-  )("%j is stored with its secret sealed, and opened with what is shown of it", async (auth) => {
+  )("%j is stored with its secret sealed, and opened together with its shown part", async (auth) => {
     const stored = await sealedAuth(vault, ID, auth, SECRET);
     const { sealed, ...shown } = stored;
     expect(shown).toEqual(auth);
@@ -108,7 +108,7 @@ describe("the auth of a destination", () => {
     });
   });
 
-  test("keeps nothing that belongs to no auth of its kind", async () => {
+  test("stores nothing that does not belong to its kind", async () => {
     const given = { kind: "bearer", token: SECRET } as ShownAuth;
     expect(Object.keys(await sealedAuth(vault, ID, given, SECRET))).toEqual(["kind", "sealed"]);
   });
@@ -119,7 +119,7 @@ describe("the auth of a destination", () => {
     expect(await rotatedAuth(newer, columns())).toBeUndefined();
   });
 
-  test("does not open at another destination, nor with anything changed of what is shown", async () => {
+  test("does not open at another destination, nor with its shown part changed", async () => {
     const stored = await sealedAuth(vault, ID, oauth2, SECRET);
     for (const moved of [
       { id: "dst_2" },
@@ -175,13 +175,13 @@ describe("a destination's own headers", () => {
     await expect(ownHeaders(vault, columns({ sealedHeaders: moved }))).rejects.toThrow("sealed as token");
   });
 
-  test("are taken as they are where they are stored plain, before those that are sealed", async () => {
+  test("are used as they are if they are stored plain, before sealed ones", async () => {
     const sealed = await sealedHeaders(vault, ID, { "x-old": "old" });
     expect(await ownHeaders(vault, columns({ headers, sealedHeaders: sealed }))).toEqual(headers);
     expect(await ownHeaders(vault, columns())).toEqual({});
   });
 
-  test("are sealed again with a newer master key where one of them is not, and where they are plain", async () => {
+  test("are sealed again with a newer master key if one of them is not, or if they are plain", async () => {
     const [older, current] = [
       await sealedHeaders(vault, ID, headers),
       await sealedHeaders(newer, ID, headers),
@@ -234,7 +234,7 @@ describe("the credentials of a request", () => {
     return credentials;
   }
 
-  test("of a destination without auth are its own headers, and none where there are none", async () => {
+  test("of a destination without auth are its own headers, if any", async () => {
     const { headers, secrets, renew } = await opened(null);
     expect([headers(), secrets(), renew]).toEqual([{ "X-Own": "0wn-value" }, ["0wn-value"], undefined]);
     expect([noCredentials.headers(), noCredentials.secrets()]).toEqual([{}, []]);
@@ -250,7 +250,7 @@ describe("the credentials of a request", () => {
     [{ kind: "bearer" }, "t0k3n", { authorization: "Bearer t0k3n" }, ["Bearer t0k3n", "t0k3n", "t0k3n"]],
     [{ kind: "header", header: "X-Key" }, "a b c", { "x-key": "a b c" }, ["a b c", "b c", "a b c"]],
     [{ kind: "header", header: "X-Key" }, "abc", { "x-key": "abc" }, ["abc", "abc", "abc"]],
-  ])("with %j are beside its own headers, and masked whole and without their scheme", async (auth, secret, made, hidden) => {
+  ])("with %j are added to its own headers, and masked whole and without their scheme", async (auth, secret, made, hidden) => {
     const { headers, secrets, renew } = await opened(auth, secret);
     expect(headers()).toEqual({ "X-Own": "0wn-value", ...made });
     expect(secrets()).toEqual(["0wn-value", ...hidden]);
@@ -258,7 +258,7 @@ describe("the credentials of a request", () => {
     expect(sending.receiver.calls).toEqual([]);
   });
 
-  test("with OAuth are a token, fetched over a connection; the gate learns of them only the end of the seal", async () => {
+  test("with OAuth are a token, fetched over a connection; the gate gets only the end of their seal", async () => {
     const { headers, secrets } = await opened(oauth2);
     expect(headers()).toEqual({ "X-Own": "0wn-value", authorization: "Bearer t0k3n-1" });
     expect(secrets()).toEqual(["0wn-value", "t0k3n-1", "t0k3n-1", SECRET]);
@@ -268,7 +268,7 @@ describe("the credentials of a request", () => {
     expect(new URLSearchParams(request?.body).get("client_secret")).toBe(SECRET);
   });
 
-  test("with OAuth are none while there is no token, unless somebody has one fetched all the same", async () => {
+  test("with OAuth do not exist while there is no token, unless one is fetched on request", async () => {
     sending.receiver.script(TOKEN_URL, 503, 500);
     const auth = await sealedAuth(vault, id, oauth2, SECRET);
     const get = (force?: boolean) =>
@@ -303,7 +303,7 @@ describe("the credentials of a request", () => {
       expect(headers()).toMatchObject({ authorization: "Bearer t0k3n-2" });
     });
 
-    test("by nothing where the endpoint gives none: the reason is the endpoint's", async () => {
+    test("by nothing if the endpoint gives none: the reason is the endpoint's", async () => {
       const { headers, renew } = await opened(oauth2);
       sending.clock.pass(MINUTE);
       sending.receiver.script(TOKEN_URL, 401);

@@ -74,7 +74,7 @@ describe("a destination that rejects permanently", () => {
     expect(await statusOf(place)).toEqual(["active", null]);
   });
 
-  test("and was made active by hand has a hundred rejections again", async () => {
+  test("and was activated in the database has a hundred rejections again", async () => {
     await deliver(101);
     await world.consume(await world.post());
     await execute("UPDATE destinations SET status = 'active', status_reason = NULL");

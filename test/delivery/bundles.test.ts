@@ -56,7 +56,7 @@ describe("a bundle of a hundred events", () => {
     expect(await statesOf()).toEqual(Array(100).fill("delivered"));
   });
 
-  test("for three destinations, of which one fails and one hangs, is retried for the failed one alone", async () => {
+  test("for three destinations, of which one fails and one hangs, is retried only for the failed one", async () => {
     const [well, failing, silent] = [
       await newDestination(WIDE),
       await newDestination(WIDE),
@@ -159,7 +159,7 @@ describe("a wake-up", () => {
 });
 
 describe("a response that comes after its batch has ended", () => {
-  test("has its retry in a message of its own, which alone delivers it", async () => {
+  test("has its retry in a separate message, which alone delivers it", async () => {
     const destination = await newDestination(WIDE);
     await world.earnTrust(destination);
     const messages = await world.postBundles(3);
@@ -260,7 +260,7 @@ describe("a dead-lettered message", () => {
     expect(await statesOf()).toEqual(Array(3).fill("delivered"));
   });
 
-  test("gives each attempted delivery a message of its own, which may be called poison", async () => {
+  test("gives each attempted delivery a separate message, which may be poison", async () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const messages = await world.postBundles(3);
@@ -282,7 +282,7 @@ describe("a dead-lettered message", () => {
     ]);
   });
 
-  test("is no poison if only another message of its batch names the rest of it", async () => {
+  test("is not poison if another message of its batch names the rest of it", async () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const [whole] = await world.postBundles(2);
@@ -291,14 +291,14 @@ describe("a dead-lettered message", () => {
     expect(await storedRows()).toMatchObject([{ state: "dead", reason: "poison" }, { state: "retrying" }]);
   });
 
-  test("makes drains that fail take ever fewer deliveries, and one at last", async () => {
+  test("makes failing drains take fewer and fewer deliveries, and finally one", async () => {
     const destination = await newDestination({ ...WIDE, status: "paused" });
     const messages = await world.postBundles(60);
     await world.consume(messages);
     await execute("UPDATE destinations SET status = 'active'");
     const { batch } = batchOf("breakwater-drains", [{ destination, drains: 1 }], 4);
     await consumeDrains(world.services, batch);
-    // So many leases of one.
+    // This many leases of one delivery.
     expect(world.receiver.calls).toHaveLength(25);
     await consumeDrains(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
     expect(world.receiver.calls).toHaveLength(60);

@@ -42,7 +42,7 @@ test("a delivery in flight is refused, and ends as its attempt does", async () =
   expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
 });
 
-test("a drain sends what is left when a part of what waits is cancelled", async () => {
+test("a drain sends the remaining deliveries when some of the waiting ones are cancelled", async () => {
   await gateOf(destination).hold(world.clock.now() + 3_600_000);
   const messages = await world.post(6);
   await world.consume(messages);

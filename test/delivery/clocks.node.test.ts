@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000;
 test.each([
   ["behind", -10_000],
   ["ahead", 10_000],
-])("a destination is left alone for as long as it asked a worker whose clock is %s", async (_, skewMs) => {
+])("a destination gets no request for as long as it asked a worker whose clock is %s", async (_, skewMs) => {
   let isSkewed = true;
   const world = virtualWorld({
     isolates: { count: 1 },

@@ -47,7 +47,7 @@ function track(groups: number, kept: "one" | "each" = "one") {
 /** Until every promise that can go on has gone on. */
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
-test("a task has a free connection at once, and the last one only where its destination has none", () => {
+test("a task has a free connection at once, and the last one only if its destination has none", () => {
   const { startMany, runningOf } = track(2);
   startMany("a", 4);
   expect(runningOf("a")).toBe(4);
@@ -66,7 +66,7 @@ test("connections run five tasks at once and no more: the sixth of an invocation
   expect(most()).toBe(5);
 });
 
-test("connections that are kept for each destination go to none that holds one already, until it has fewer neighbours", async () => {
+test("connections reserved for each destination go to none that already holds one, until it has fewer neighbours", async () => {
   const { startMany, runningOf, shared } = track(5, "each");
   startMany("first", 5);
   await calm();
@@ -86,7 +86,7 @@ test("all five connections go to a destination that is alone", async () => {
   expect(runningOf("a")).toBe(5);
 });
 
-test("the last connection is kept for the other destinations, even before they have a task", async () => {
+test("the last connection is reserved for the other destinations, even before they have a task", async () => {
   const { startMany, runningOf } = track(2);
   startMany("hangs", 100);
   await calm();
@@ -96,7 +96,7 @@ test("the last connection is kept for the other destinations, even before they h
   expect(runningOf("comes later")).toBe(1);
 });
 
-test("the last connection is kept between two attempts of a destination that makes one after the other", async () => {
+test("the last connection stays reserved between two attempts of a destination that makes one after the other", async () => {
   const { start, startMany, runningOf, endOne } = track(2);
   startMany("hangs", 100);
   for (let i = 0; i < 10; i++) {

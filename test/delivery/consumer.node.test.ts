@@ -76,7 +76,7 @@ describe("a delivery that waits", () => {
     return shop;
   };
 
-  test("is left to drains by an ordinary message, and attempted by one that takes what waits", async () => {
+  test("is left to drains by an ordinary message, and attempted by one that takes waiting deliveries", async () => {
     const shop = await waits();
     const ordinary = naming(part(shop));
     const live = { ...naming(part(shop, 1, [0, 0])), owner: "by hand", takesWaiting: true };
@@ -99,7 +99,7 @@ describe("a delivery that waits", () => {
     expect(stateOf(shop)).toBe("delivered null");
   });
 
-  test("waits for a drain where the queue does not take its message", async () => {
+  test("waits for a drain if the queue does not take its message", async () => {
     const shop = await waits();
     const deliveries = { sendBatch: async () => Promise.reject(new Error("as the test wants it")) };
     await world.handled("retry", (services) => attemptWaiting(services, world.rows(shop)), {
@@ -110,8 +110,8 @@ describe("a delivery that waits", () => {
   });
 });
 
-describe("what cannot be recorded", () => {
-  test("comes again with its messages, and its lease is not settled; others are done with", async () => {
+describe("an outcome that cannot be recorded", () => {
+  test("makes its messages come again and leaves its lease unsettled; others are completed", async () => {
     const [good, bad] = [retryingAfter(30), retryingAfter(30)];
     for (const shop of [good, bad]) world.script(shop, 500);
     await world.post(2);
@@ -128,7 +128,7 @@ describe("what cannot be recorded", () => {
     expect(world.asked("settle", bad)).toEqual([]);
   });
 
-  test("of what was decided without an attempt comes again too", async () => {
+  test("of a decision without an attempt makes its message come again too", async () => {
     const [good, bad] = [world.destination(), world.destination({ status: "paused" })];
     await world.post(1);
     refuseWrites(bad);
@@ -138,7 +138,7 @@ describe("what cannot be recorded", () => {
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
   });
 
-  test("is nothing, in the ordinary case", async () => {
+  test("does not occur in the ordinary case", async () => {
     const shop = world.destination();
     await world.post(1);
     expect(await world.consume([naming(part(shop))])).toEqual(["acked"]);
@@ -162,7 +162,7 @@ describe("a message", () => {
     expect(shops.map((shop) => stateOf(shop))).toEqual(Array(2).fill("retrying http_500"));
   });
 
-  test("is acknowledged where all of its deliveries end, whatever others of the batch must come again for", async () => {
+  test("is acknowledged if all of its deliveries end, whatever else of the batch must come again", async () => {
     const [ends, fails] = [world.destination(), retryingAfter(30)];
     world.script(fails, 500);
     await world.post(1);
@@ -200,7 +200,7 @@ describe("a message", () => {
     expect(world.logged("database_not_bound")).toEqual([]);
   });
 
-  test("of a database that this version does not know comes again, with all that it names", async () => {
+  test("of a database that this version does not know comes again, with all of its deliveries", async () => {
     const shop = world.destination();
     await world.post(2);
     const far = beforeFirstBundleOf(1) + 1;
@@ -226,7 +226,7 @@ describe("a message", () => {
     expect(world.requests.map(({ event }) => event)).toEqual([eventAt(2, 0)]);
   });
 
-  test("with an owner retries what has that owner, and leaves what has another", async () => {
+  test("with an owner retries deliveries of that owner, and leaves those of others", async () => {
     const shop = retryingAfter(1);
     world.script(shop, 500);
     const [message] = await world.post(1);
@@ -239,7 +239,7 @@ describe("a message", () => {
     expect(world.requests).toHaveLength(2);
   });
 
-  test("leaves what has another owner to that, also when it is to be cancelled", async () => {
+  test("leaves deliveries of another owner to that, also when they are to be cancelled", async () => {
     const shop = retryingAfter(30);
     world.script(shop, 500);
     const [message] = await world.post(1);
@@ -275,7 +275,7 @@ describe("a message", () => {
 });
 
 describe("the gate", () => {
-  test("is asked by first attempts and by retries apart, each time for what this batch has of them", async () => {
+  test("is called for first attempts and for retries separately, with those of this batch", async () => {
     const [shop, other] = [retryingAfter(1), world.destination()];
     world.script(shop, 500, 204);
     const messages = await world.post(3);
@@ -309,7 +309,7 @@ describe("the gate", () => {
     ]);
   });
 
-  test("admits a part, and what another lease holds is not attempted, and comes again", async () => {
+  test("admits a part, and deliveries held by another lease are not attempted, and come again", async () => {
     const shop = world.destination();
     const messages = await world.post(3);
     world.answering(async ({ method }, real) => {
@@ -324,7 +324,7 @@ describe("the gate", () => {
     expect([stateOf(shop, 0), stateOf(shop, 1)]).toEqual(["delivered null", undefined]);
   });
 
-  test("is told what is left over, and that nobody goes on by itself", async () => {
+  test("learns which deliveries are left over, and that none continue by themselves", async () => {
     const shop = world.destination({ maxConcurrency: 1, rateBurst: 100 });
     world.script(shop, { status: 204, afterMs: 2_000 });
     const messages = await world.post(6);
@@ -340,7 +340,7 @@ describe("the gate", () => {
 });
 
 describe("destinations of one batch", () => {
-  test("share its connections, so that one that hangs keeps none of the others from theirs", async () => {
+  test("share its connections, so that a hanging one does not block the others", async () => {
     const slow = world.destination({
       maxConcurrency: 50,
       ratePerSecond: 1_000,
@@ -386,7 +386,7 @@ describe("an attempt that outlasts the batch's patience", () => {
     return found && [found.state, found.reason, found.attempts];
   };
 
-  test("is in flight, its message is acknowledged, and its end is recorded and settled behind the batch", async () => {
+  test("is in flight, its message is acknowledged, and its end is recorded and settled in the background", async () => {
     const { shop, results, logged } = await late(204);
     expect(results).toEqual(["acked"]);
     expect([row(shop, 0), row(shop, 1)]).toEqual([
@@ -401,7 +401,7 @@ describe("an attempt that outlasts the batch's patience", () => {
     expect(world.sent()).toEqual([]);
   });
 
-  test("gets a message of its own for its retry, since that of the batch is gone", async () => {
+  test("gets a separate message for its retry, because that of the batch is gone", async () => {
     const { shop, logged } = await late(500);
     await world.run(5_000);
     expect(row(shop, 1)).toEqual(["retrying", "http_500", 1]);
@@ -412,7 +412,7 @@ describe("an attempt that outlasts the batch's patience", () => {
     expect(logged("attempt")).toHaveLength(1);
   });
 
-  test("keeps nobody waiting for the news that its destination is gone", async () => {
+  test("does not delay the report that its destination is gone", async () => {
     const { shop, logged } = await late(204, 410);
     await world.run(100);
     expect(logged("destination_paused")).toMatchObject([{ destination: shop, reason: "gone" }]);
@@ -420,7 +420,7 @@ describe("an attempt that outlasts the batch's patience", () => {
     expect(logged("destination_paused")).toHaveLength(1);
   });
 
-  test("is left to the sweep where its end cannot be recorded", async () => {
+  test("is left to the sweep if its end cannot be recorded", async () => {
     const { shop, logged } = await late(500);
     refuseWrites(shop);
     await world.run(10_000);
@@ -450,7 +450,7 @@ describe("a delivery that ends as dead without an attempt", () => {
   });
 });
 
-describe("what a batch has learned of its destinations", () => {
+describe("what a batch learns of its destinations", () => {
   /** The types of the events for the operator. */
   const published = () =>
     world

@@ -1,6 +1,6 @@
 /**
- * What delivering costs, in the units that are billed, on the figures that D1 itself reports. The budget is
- * in the architecture; a change that exceeds it fails here. The figures are printed, to be quoted.
+ * The cost of delivering, in billed units, by the figures that D1 itself reports. The budget is in the architecture; a
+ * change that exceeds it fails here. The figures are printed, to be quoted.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";

@@ -53,7 +53,7 @@ const sent = () =>
       delaySeconds,
     ]);
 
-test("those that were never attempted wait, also one alone, and its gate has a drain come", async () => {
+test("deliveries that were never attempted wait, also a single one, and its gate schedules a drain", async () => {
   expect(await world.bury([{ bundles: [part(0)] }, { bundles: [part(1, 2)] }])).toEqual(["acked", "acked"]);
   expect([0, 1, 2, 3].map(stateOf)).toEqual([...Array(3).fill(["waiting", "recovered"]), undefined]);
   expect(world.rows(shop)[0]).toMatchObject({ attempts: 0, nextAttemptAt: expect.any(Number) });
@@ -65,7 +65,7 @@ test("those that were never attempted wait, also one alone, and its gate has a d
   expect(world.logged("delivery_dead")).toEqual([]);
 });
 
-test("an attempted one that was alone in its message ends as dead, and is counted", async () => {
+test("an attempted delivery that was alone in its message ends as dead, and is counted", async () => {
   for (const index of [0, 1]) store(index, "retrying", { reason: "http_500" });
   expect(await world.bury([{ bundles: [part(0)] }])).toEqual(["acked"]);
   expect([0, 1].map(stateOf)).toEqual([
@@ -83,7 +83,7 @@ test("an attempted one that was alone in its message ends as dead, and is counte
   expect(sent()).toEqual([]);
 });
 
-test("attempted ones that shared a message get one each, at their own times, with their owners", async () => {
+test("attempted deliveries that shared a message get one each, at their own times, with their owners", async () => {
   store(0, "retrying", { inMs: 5_000 });
   store(1, "retrying", { inMs: null });
   store(2, "retrying", { inMs: 7_000, owner: "x" });
@@ -99,7 +99,7 @@ test("attempted ones that shared a message get one each, at their own times, wit
   expect([0, 1, 2].map(stateOf)).toEqual(Array(3).fill(["retrying", null]));
 });
 
-test("one that is left of a message, others of which another message has, is not alone in it", async () => {
+test("the last delivery of a message whose others are in another message is not alone in it", async () => {
   for (const index of [0, 1]) store(index, "retrying");
   await world.bury([{ bundles: [part(0)] }, { bundles: [part(0, 1)] }]);
   expect([0, 1].map(stateOf)).toEqual([
@@ -121,14 +121,14 @@ test.each<[string, number | null, unknown, number]>([
   ["stays its sender's before its time", 1_000, ["retrying", "in_flight"], 1],
   ["ends at its time", 2, ["dead", "poison"], 0],
   ["ends where it has no time", null, ["dead", "poison"], 0],
-])("one in flight that was alone in its message %s", async (_, inMs, state, messages) => {
+])("a delivery in flight that was alone in its message %s", async (_, inMs, state, messages) => {
   store(0, "retrying", { reason: "in_flight", inMs });
   expect(await world.bury([{ bundles: [part(0)] }])).toEqual(["acked"]);
   expect(stateOf(0)).toEqual(state);
   expect(sent()).toHaveLength(messages);
 });
 
-test("a retry that has an owner elsewhere is left to that, until it is overdue", async () => {
+test("a retry with another owner is left to that, until it is overdue", async () => {
   store(0, "retrying", { owner: "x" });
   store(1, "retrying", { owner: "x", inMs: -1 });
   expect(await world.bury([{ bundles: [part(0)] }, { bundles: [part(1)] }])).toEqual(["acked", "acked"]);
@@ -139,7 +139,7 @@ test("a retry that has an owner elsewhere is left to that, until it is overdue",
   expect(sent()).toEqual([]);
 });
 
-test("each of many is judged by itself, and nothing of another destination is touched", async () => {
+test("each of many deliveries is judged by itself, and no other destination's is touched", async () => {
   const untouched = world.rows(other);
   store(1, "retrying", { reason: "http_500" });
   store(2, "delivered");

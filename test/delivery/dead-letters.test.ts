@@ -36,7 +36,7 @@ async function buried(given: readonly unknown[]) {
   return results;
 }
 
-test("a dead letter lets a delivery wait that was never attempted, also one alone in its message", async () => {
+test("a dead letter makes a delivery wait that was never attempted, also one alone in its message", async () => {
   expect(await buried(await world.post())).toEqual(["acked"]);
   const waiting = { state: "waiting", reason: "recovered", attempts: 0, endedAt: null, nextAttemptAt: START };
   expect(await storedRows()).toMatchObject([waiting]);
@@ -81,7 +81,7 @@ describe("of a delivery in flight that was alone in its message", () => {
     expect(await storedRows()).toMatchObject([{ state: "retrying", reason: "in_flight", attempts: 0 }]);
   });
 
-  test("a dead letter leaves it to its sender while that may live", async () => {
+  test("a dead letter leaves it to its sender while that may be alive", async () => {
     const [before] = await storedRows();
     expect(await buried(messages)).toEqual(["acked"]);
     expect(await storedRows()).toEqual([before]);
@@ -151,7 +151,7 @@ test("dead letters that are lost with their queue are found by the sweep, untrie
   expect(world.receiver.calls).toHaveLength(4);
 });
 
-test("dead letters that come after the sweep has found their deliveries send nothing a second time", async () => {
+test("dead letters that arrive after the sweep has found their deliveries send nothing a second time", async () => {
   const messages = await world.post(2);
   world.clock.pass(24 * 60 * 60_000);
   await sweep.run(world.services);

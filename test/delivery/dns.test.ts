@@ -1,6 +1,6 @@
 /**
- * Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. What is asked, and
- * for how long it is remembered, is in resolver.node.test.ts.
+ * Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. The queries and
+ * their cache are tested in resolver.node.test.ts.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../src/jobs/sweep.ts";
@@ -91,7 +91,7 @@ describe("a name is not called, and its delivery waits without an attempt,", () 
 test.each([
   ["does not exist", { Status: 3 }],
   ["has no address", { Status: 0 }],
-])("a name that %s is called: the attempt fails by itself, as the policy has it", async (_, answer) => {
+])("a name that %s is called: the attempt fails, and the policy decides", async (_, answer) => {
   for (const type of [1, 28]) world.receiver.script(question(hostOf(destination), type), json(answer));
   world.receiver.script(urlOf(destination), new Error("dns lookup failed"));
   expect((await deliver()).row).toMatchObject({ state: "retrying", reason: "dns", attempts: 1 });
@@ -107,7 +107,7 @@ test("waiting deliveries are delivered once the name has public addresses again"
   expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
 });
 
-test("waiting deliveries end as forbidden once the target is no URL any more: the resolver is not asked about it", async () => {
+test("waiting deliveries end as forbidden once the target is no longer a URL, without a query to the resolver", async () => {
   names([{ data: "10.0.0.1" }]);
   const { message } = await deliver();
   await execute("UPDATE destinations SET url = 'no URL'");
@@ -133,7 +133,7 @@ test("without a resolver nothing is looked up", async () => {
   expect(questions()).toEqual([]);
 });
 
-describe("where private addresses are allowed", () => {
+describe("if private addresses are allowed", () => {
   beforeEach(() => Object.assign(world.services.config, { allowPrivateDestinations: true }));
 
   test.each([

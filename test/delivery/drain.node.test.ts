@@ -29,7 +29,7 @@ const FIRST = eventAt(1, 0);
 /** A message that has come so often is for a drain that takes one delivery at a time. */
 const ONE_BY_ONE = { attempts: 5 };
 
-/** So many deliveries that wait because their destination was paused, in as few bundles as possible. */
+/** The given number of deliveries that wait because their destination was paused, in as few bundles as possible. */
 async function waiting(count: number): Promise<void> {
   world.edit(shop, { status: "paused" });
   for (let left = count; left > 0; left -= 100) await world.consume(await world.post(Math.min(100, left)));
@@ -139,7 +139,7 @@ describe("a drain", () => {
     expect(within.at(-1)).toBeLessThan(2_000);
   });
 
-  test("ends after a lease where the receiver is slow, so that others' turns come", async () => {
+  test("ends after a lease if the receiver is slow, so that others get their turns", async () => {
     world.script(shop, { status: 204, afterMs: 1_400 });
     await waiting(30);
     // The gate learns how long it takes.
@@ -193,7 +193,7 @@ describe("a lease", () => {
     expect(count("delivered")).toBe(3);
   });
 
-  test("that follows another has a moment of its own, also when the drain's time is nearly over", async () => {
+  test("that follows another has its own time, also when the drain's time is nearly over", async () => {
     await known();
     await waiting(30);
     world.script(shop, { status: 204, afterMs: 900 });
@@ -203,8 +203,8 @@ describe("a lease", () => {
   });
 });
 
-describe("what is not admitted", () => {
-  test("waits on, and the gate's alarm starts the next drain", async () => {
+describe("a refused delivery", () => {
+  test("continues to wait, and the gate's alarm starts the next drain", async () => {
     await waiting(3);
     world.edit(shop, { status: "paused" });
     expect(await world.drain(message())).toEqual(["left"]);
@@ -213,7 +213,7 @@ describe("what is not admitted", () => {
     expect([world.requests, nextDrains(), world.asked("settle")]).toEqual([[], [], []]);
   });
 
-  test("in part is not asked for again", async () => {
+  test("of a partly admitted batch is not requested again", async () => {
     await waiting(3);
     admitting(async ({ real }) => {
       const result = await real();
@@ -244,7 +244,7 @@ describe("what is not admitted", () => {
     expect(admits()).toHaveLength(1);
   });
 
-  test("to any effect, because nothing could be started, is left to the gate's alarm", async () => {
+  test("of a lease in which nothing could be started is left to the gate's alarm", async () => {
     await waiting(3);
     admitting(async ({ real }) => {
       const result = await real();
@@ -261,7 +261,7 @@ describe("what is not admitted", () => {
   });
 });
 
-describe("where other drains hold what it finds", () => {
+describe("if other drains hold what a drain finds", () => {
   /** Nothing is granted: others hold all but so many. */
   const heldBut = (free: number) =>
     admitting(async ({ deliveries }) => ({
@@ -270,7 +270,7 @@ describe("where other drains hold what it finds", () => {
     }));
   const looks = () => admits().map(({ deliveries }) => deliveries.length);
 
-  test("it looks further, then as far as all of them may reach, and then leaves it to them", async () => {
+  test("it reads further, then as far as all of them may reach, and then leaves the rest to them", async () => {
     await waiting(320);
     heldBut(0);
     await world.drain(message(4));
@@ -281,14 +281,14 @@ describe("where other drains hold what it finds", () => {
   test.each([
     [49, 3],
     [50, 1],
-  ])("it looks further only where they hold most of it: all but %d", async (free, requests) => {
+  ])("it reads further only if they hold most of it: all but %d", async (free, requests) => {
     await waiting(320);
     heldBut(free);
     await world.drain(message(4));
     expect(looks()).toHaveLength(requests);
   });
 
-  test("it does not look further where they hold nothing", async () => {
+  test("it does not read further if they hold nothing", async () => {
     await waiting(320);
     admitting(async ({ deliveries, nth, real }) => {
       if (nth < 4) return real();
@@ -303,7 +303,7 @@ describe("where other drains hold what it finds", () => {
     expect(looks()).toHaveLength(4);
   });
 
-  test("it asks for a lease no longer than its own time", async () => {
+  test("it requests a lease no longer than its own time", async () => {
     await waiting(320);
     admitting(async ({ deliveries }) => {
       await world.engine.sleep(6_900);
@@ -315,21 +315,21 @@ describe("where other drains hold what it finds", () => {
     expect(within[2]).toBeLessThan(1_300);
   });
 
-  test("it does not look further where there is no more", async () => {
+  test("it does not read further if there is no more", async () => {
     await waiting(40);
     heldBut(0);
     await world.drain(message(4));
     expect(looks()).toEqual([40]);
   });
 
-  test("it does not look further where it has seen as far as they may reach", async () => {
+  test("it does not read further if it has read as far as they may reach", async () => {
     await waiting(320);
     heldBut(0);
     await world.drain(message(3));
     expect(looks()).toEqual([320]);
   });
 
-  test("it goes on with what is left to it, over the wider range", async () => {
+  test("it continues with what is left to it, over the wider range", async () => {
     await waiting(320);
     admitting(async ({ deliveries, nth, real }) => {
       if (nth > 1) return real();
@@ -347,7 +347,7 @@ describe("where other drains hold what it finds", () => {
 });
 
 describe("from one lease to the next", () => {
-  test("it goes on without a pause where the receiver is quick, and every lease is settled as used", async () => {
+  test("it continues without a pause if the receiver is quick, and settles every lease as used", async () => {
     await known();
     await waiting(6);
     await world.drain(message(), ONE_BY_ONE);
@@ -356,14 +356,14 @@ describe("from one lease to the next", () => {
     expect(settlements).toHaveLength(6);
     const succeeded = new Set(admits().flatMap(({ succeeds }) => succeeds ?? []));
     expect(succeeded.size).toBeGreaterThan(2);
-    // Of each lease the gate knows that the drain goes on: by the lease after it, or by its settlement.
+    // The gate knows of each lease that the drain continues: by the lease after it, or by its settlement.
     for (const { lease, continues } of settlements) expect(continues).toBe(!succeeded.has(String(lease)));
     const times = world.requests.slice(5).map(({ at }) => at);
     for (const [i, at] of times.entries()) if (i > 0) expect(at - (times[i - 1] ?? 0)).toBeLessThan(45);
     for (const { startWithinMs } of admits()) expect(startWithinMs).toBe(3_000);
     for (const { probe, deliveries } of admits()) expect([...deliveries, undefined]).toContain(probe);
     const asked = admits().map(({ deliveries }) => deliveries);
-    // What it is attempting itself it does not ask for.
+    // It does not request deliveries that it is attempting.
     for (const { event, at } of world.requests.slice(5)) {
       const later = world.gateCalls.filter((call) => call.method === "admit" && call.at > at);
       for (const { given } of later)
@@ -376,7 +376,7 @@ describe("from one lease to the next", () => {
     expect(nextDrains()).toEqual([]);
   });
 
-  test("it does not go on with what others hold before it has looked again", async () => {
+  test("it does not continue with deliveries held by others before it has read again", async () => {
     await known();
     await waiting(4);
     admitting(async ({ deliveries, nth, real }) => {
@@ -399,7 +399,7 @@ describe("from one lease to the next", () => {
     expect(world.asked("settle", shop)[0]).toMatchObject({ continues: true });
   });
 
-  test("it takes what is refused to the following lease as its last word", async () => {
+  test("it accepts a refusal of the following lease as final", async () => {
     await known();
     await waiting(4);
     admitting(async ({ deliveries, nth, real }) => {
@@ -443,7 +443,7 @@ describe("a failure", () => {
   test.each([
     [2, ["waiting paused", "delivered"]],
     [3, ["delivered", "waiting paused"]],
-  ])("to record a lease has the message come again, and what it has begun beside it is recorded (%d)", async (bundle, ends) => {
+  ])("to record a lease makes the message come again, and attempts begun meanwhile are recorded (%d)", async (bundle, ends) => {
     await known();
     await waiting(1);
     await waiting(1);
@@ -462,7 +462,7 @@ describe("a failure", () => {
     expect(nextDrains()).toEqual([]);
   });
 
-  test("to look further has the message come again, and what is under way is recorded", async () => {
+  test("to read further makes the message come again, and attempts under way are recorded", async () => {
     await known();
     await waiting(3);
     const instead = secondLookFails();
@@ -485,7 +485,7 @@ describe("a failure", () => {
     ]);
   });
 
-  test("of an attempt gives its retry a message of its own, and the drain goes on", async () => {
+  test("of an attempt gives its retry a separate message, and the drain continues", async () => {
     await waiting(3);
     world.script(shop, 500, 204);
     await world.drain(message());
@@ -510,7 +510,7 @@ describe("a failure", () => {
 });
 
 describe("a waiting delivery", () => {
-  test("whose bundle does not plan it any more ends as dead, is counted, and holds up no other", async () => {
+  test("whose bundle no longer plans it ends as dead, is counted, and delays no other", async () => {
     await waiting(4);
     world.sql("UPDATE bundles SET plan = ?1", JSON.stringify({ [shop]: [0, 1] }));
     await world.drain(message());
@@ -524,7 +524,7 @@ describe("a waiting delivery", () => {
     ).toEqual([2]);
   });
 
-  test("that is planned is no orphan: nothing is logged or counted", async () => {
+  test("that is planned is not an orphan: nothing is logged or counted", async () => {
     await waiting(2);
     await world.drain(message());
     await world.run(100);
@@ -532,7 +532,7 @@ describe("a waiting delivery", () => {
     expect(world.asked("countDead")).toEqual([]);
   });
 
-  test("that only later code can read keeps waiting, and the gate learns that it is left", async () => {
+  test("that only later code can read continues to wait, and the gate learns that it is left over", async () => {
     await waiting(2);
     await waiting(2);
     world.sql("UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id = 1");
@@ -552,7 +552,7 @@ describe("a waiting delivery", () => {
     expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
   });
 
-  test("is the probe of a half-open circuit where it has the fewest attempts", async () => {
+  test("is the probe of a half-open circuit if it has the fewest attempts", async () => {
     await waiting(3);
     for (const index of [0, 1])
       world.sql(
@@ -627,11 +627,11 @@ describe("a request that cannot be made", () => {
   });
 });
 
-describe("what waits for a destination that is deleted", () => {
+describe("a delivery that waits for a deleted destination", () => {
   test.each<[string, (id: string) => void]>([
     ["", (id) => world.edit(id, { deletedAt: 1 })],
     [", and whose row is gone", (id) => void world.sql("DELETE FROM destinations WHERE id = ?1", id)],
-  ])("is cancelled%s, and nothing of another", async (_, remove) => {
+  ])("is cancelled%s, and none of another destination is", async (_, remove) => {
     const other = world.destination({ status: "paused" });
     await waiting(3);
     remove(shop);

@@ -32,7 +32,7 @@ beforeEach(async () => {
 const HELD_MS = 60_000;
 const held = () => new Response(null, { status: 503, headers: { "retry-after": String(HELD_MS / 1000) } });
 
-/** So many deliveries that wait behind a hold of HELD_MS. One more is to be retried. */
+/** The given number of deliveries that wait behind a hold of HELD_MS. One more is to be retried. */
 async function waitBehindHold(count: number): Promise<DeliveryKey[]> {
   world.receiver.script(urlOf(destination), held);
   const messages = await world.post(count + 1);
@@ -41,7 +41,7 @@ async function waitBehindHold(count: number): Promise<DeliveryKey[]> {
   return messages.slice(1);
 }
 
-/** So many deliveries that wait at an open circuit. */
+/** The given number of deliveries that wait at an open circuit. */
 async function waitAtOpenCircuit(count: number): Promise<DeliveryKey[]> {
   world.receiver.script(urlOf(destination), 500);
   await world.consume(await world.post(5));
@@ -69,7 +69,7 @@ describe("a refused delivery", () => {
     expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 14 * 86_400_000 }]);
   });
 
-  test("waits until the circuit may close or the hold ends, where that is known", async () => {
+  test("waits until the circuit may close or the hold ends, if that is known", async () => {
     const messages = await waitBehindHold(3);
     for (const row of await rowsOf(messages)) {
       expect(row).toMatchObject({ state: "waiting", reason: "hold", nextAttemptAt: START + HELD_MS });
@@ -138,7 +138,7 @@ describe("the drain alarm", () => {
 });
 
 describe("a drain", () => {
-  test("takes the oldest and the newest bundle in turn, as far as each waits", async () => {
+  test("takes the oldest and the newest bundle in turn, as far as they wait", async () => {
     world.chance(0);
     const [a, b] = (await waitBehindHold(2)).map(({ eventId }) => eventId);
     world.receiver.script(urlOf(destination), held);
@@ -198,7 +198,7 @@ describe("a drain", () => {
     expect(await alarmOf(destination)).toBeGreaterThanOrEqual(world.clock.now() + HELD_MS);
   });
 
-  test("enqueues a message of its own for each failed delivery that is to be retried", async () => {
+  test("enqueues a separate message for each failed delivery that is to be retried", async () => {
     const messages = await waitBehindHold(1);
     world.receiver.script(urlOf(destination), 500);
     world.clock.pass(HELD_MS);
@@ -249,7 +249,7 @@ describe("a drain", () => {
     await draining;
   });
 
-  test("cancels what waits for a deleted destination", async () => {
+  test("cancels deliveries that wait for a deleted destination", async () => {
     const messages = await waitBehindHold(3);
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
     world.clock.pass(HELD_MS);
@@ -343,7 +343,7 @@ describe("a drain", () => {
     expect((await storedRows()).filter(({ state }) => state === "delivered")).toHaveLength(3);
   });
 
-  test("beside another takes what the other does not hold", async () => {
+  test("beside another takes the deliveries that the other does not hold", async () => {
     const messages = await waitBehindHold(3);
     world.clock.pass(HELD_MS);
     const before = world.receiver.calls.length;
@@ -353,7 +353,7 @@ describe("a drain", () => {
     expect((await rowsOf(messages)).map((row) => row?.attempts)).toEqual([1, 1, 1]);
   });
 
-  test("looks at a wider range where others hold the nearest deliveries", async () => {
+  test("reads a wider range if others hold the nearest deliveries", async () => {
     const wide = await newDestination({ maxConcurrency: 100, ratePerSecond: 10_000, rateBurst: 10_000 });
     await world.earnTrust(wide, 100);
     await world.post(400);
@@ -404,7 +404,7 @@ describe("a drain", () => {
     "text",
     {},
     { destination: 7 },
-  ])("ignores a message that is none (%j)", async (drainSchedule) => {
+  ])("ignores an invalid message (%j)", async (drainSchedule) => {
     expect(await world.answer([drainSchedule])).toEqual(["left"]);
   });
 });

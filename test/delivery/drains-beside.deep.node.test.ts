@@ -1,4 +1,4 @@
-/** What is sent to a healthy destination beside slow ones that drains serve, with one consumer of each queue. */
+/** Deliveries to a healthy destination beside slow ones that drains serve, with one consumer of each queue. */
 import { describe, expect, test } from "vitest";
 import { retryDelivery } from "../../src/features/deliveries/repairs.ts";
 import { deliveryId } from "../../src/ids.ts";
@@ -38,7 +38,7 @@ describe.each([
   [2_000, 0.2, 6_000],
   [6_000, 2, 1_500],
 ])("beside ten receivers that take %d ms,", (slowMs, perSecond, soonMs) => {
-  test("a delivery that is retried by hand does not wait for their drains", async () => {
+  test("a manually retried delivery does not wait for their drains", async () => {
     const { world, healthy } = await besideSlow(slowMs, perSecond);
     const [delivered] = world.rows(healthy);
     if (!delivered) throw new Error("An event has been delivered");
@@ -52,7 +52,7 @@ describe.each([
     expect(world.broken()).toEqual([]);
   });
 
-  test("a drain of a healthy destination does not wait for theirs", async () => {
+  test("a drain of a healthy destination does not wait for their drains", async () => {
     const { world, healthy } = await besideSlow(slowMs, perSecond);
     for (let times = 0; times < 3; times++) {
       world.pause(healthy);

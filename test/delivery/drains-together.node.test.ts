@@ -7,7 +7,7 @@ beforeEach(() => {
   world = worldByHand();
 });
 
-/** So many destinations for each of which so many deliveries wait. */
+/** The given number of destinations, each with the given number of waiting deliveries. */
 async function waitingAt(destinations: number, events: number): Promise<string[]> {
   const ids = Array.from({ length: destinations }, () => world.destination({ status: "paused" }));
   for (const message of [await world.post(events)]) await world.consume(message);
@@ -36,7 +36,7 @@ test("drains of one batch run side by side, and share connections and the sizes 
   expect(firstAdmit(hanging)?.given[0]).toMatchObject({ most: 20, connections: 1 });
 });
 
-test("drains of one batch use no more leases together than one by itself", async () => {
+test("drains of one batch use no more leases together than a single drain", async () => {
   const ids = await waitingAt(5, 120);
   await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
   for (const id of ids) {
@@ -49,7 +49,7 @@ test("drains of one batch use no more leases together than one by itself", async
   );
 });
 
-test("drains of one batch await a receiver for less time than one by itself does", async () => {
+test("drains of one batch await a receiver for less time than a single drain does", async () => {
   const tookMs = async (count: number) => {
     const ids = await waitingAt(count, 1);
     for (const id of ids) {
@@ -66,7 +66,7 @@ test("drains of one batch await a receiver for less time than one by itself does
   expect(await tookMs(2)).toBeLessThan(1_500);
 });
 
-test("a drain has connections and leases to itself where it comes alone", async () => {
+test("a drain that comes alone has all connections and leases", async () => {
   const [only = ""] = await waitingAt(1, 4);
   await world.drain({ destination: only, drains: 1 });
   expect(firstAdmit(only)?.given[0]).toMatchObject({ most: 100, connections: 5 });
@@ -75,7 +75,7 @@ test("a drain has connections and leases to itself where it comes alone", async 
 test.each([
   ["its gate suspects of a crash", { alone: true }, 1],
   ["has come before", {}, 2],
-])("drains run one by one, after the others, where the invocation may die of one that %s", async (_, extra, attempts) => {
+])("drains of which the invocation may die run one by one, after the others: one that %s", async (_, extra, attempts) => {
   const [first = "", second = "", other = ""] = await waitingAt(3, 4);
   const order = (destination: string) => ({ destination, drains: 1 });
   const suspects = [first, second].map((id) => ({ ...order(id), ...extra }));

@@ -1,4 +1,4 @@
-/** What an event was posted with: headers of its own, a time to live; and what it costs those that have neither. */
+/** Options of events: headers and a time to live; and their cost for events that have neither. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { accept } from "../support/accept.ts";
@@ -52,7 +52,7 @@ describe("an event's own headers", () => {
     ]);
   });
 
-  test("go with that event alone, and not with its neighbours in the bundle", async () => {
+  test("are sent with that event only, and not with its neighbours in the bundle", async () => {
     const destination = await newDestination();
     world.receiver.script(urlOf(destination), 204);
     const event = { tenant: "acme", type: "a" };
@@ -76,7 +76,7 @@ describe("an event's own headers", () => {
 });
 
 describe("an event with a time to live", () => {
-  test("is given up when that ends, though its policy would go on", async () => {
+  test("is given up when that ends, even if its policy would continue", async () => {
     const { messages } = await attempt({ ttlSeconds: 100 }, 500);
     expect(await storedRows()).toMatchObject([{ state: "retrying", giveUpAt: START + 100_000 }]);
     world.clock.pass(101_000);
@@ -85,12 +85,12 @@ describe("an event with a time to live", () => {
     expect(world.receiver.calls).toHaveLength(1);
   });
 
-  test("keeps the policy's limit where that is earlier", async () => {
+  test("keeps the policy's limit if that is earlier", async () => {
     await attempt({ ttlSeconds: 3_600 }, 500, { retry: { give_up_after: 600 } });
     expect(await storedRows()).toMatchObject([{ giveUpAt: START + 600_000 }]);
   });
 
-  test("expires while it waits, and its neighbours in the bundle go on waiting", async () => {
+  test("expires while it waits, and its neighbours in the bundle continue to wait", async () => {
     const destination = await newDestination({ status: "paused" });
     const event = { tenant: "acme", type: "a", data: {} };
     await accept(world.services, [event, { ...event, options: { ttlSeconds: 30 } }, event]);
@@ -104,7 +104,7 @@ describe("an event with a time to live", () => {
     expect((await storedRows()).every((row) => row.destinationId === destination)).toBe(true);
   });
 
-  test("keeps it when it is lost on its way and found by the sweep", async () => {
+  test("keeps its time to live when it is lost and found by the sweep", async () => {
     await newDestination();
     await world.postBundles(1, { options: { ttlSeconds: 3_600 } });
     world.clock.pass(GRACE_MS + MINUTE);
@@ -114,7 +114,7 @@ describe("an event with a time to live", () => {
     ]);
   });
 
-  test("is not bound by it any more when an operator sends it again", async () => {
+  test("is no longer bound by it when an operator sends it again", async () => {
     const { destination, messages } = await attempt({ ttlSeconds: 100 }, 500);
     world.clock.pass(101_000);
     await world.consume(messages);

@@ -50,7 +50,7 @@ const sentTo = (id: string) => world.receiver.to(urlOf(id)).map(({ body }) => JS
 const callsTo = (id: string) => world.receiver.to(urlOf(id));
 
 describe("an endpoint", () => {
-  test("gets the newest version at its creation, whatever is published later, and what it is pinned to", async () => {
+  test("gets the newest version at its creation, or the version that it is pinned to, whatever is published later", async () => {
     await publish();
     const [early, late] = [
       await newDestination({ createdAt: START - 5_000 }),
@@ -92,7 +92,7 @@ describe("an endpoint", () => {
     expect(sentTo(id).at(-1)).toEqual({ other: 1 });
   });
 
-  test("with a template fills it in with the converted data, and an event that is signed is the converted one", async () => {
+  test("with a template fills it in with converted data, and the signature covers the converted event", async () => {
     await publish();
     const by = { kind: "admin_key", key: null, session: null } as const;
     const template = { body: '{"n": "{{ data.id }}"}' };
@@ -104,7 +104,7 @@ describe("an endpoint", () => {
     expect(callsTo(id).map(({ body }) => body)).toEqual(['{"n":7}']);
   });
 
-  test("of a deprecated version is told so in headers, and no other", async () => {
+  test("of a deprecated version gets headers that say so, and no other endpoint does", async () => {
     await publish();
     const dates = { deprecatedAt: Date.UTC(2026, 10, 1), sunsetAt: Date.UTC(2027, 0, 1) };
     await changeEventVersion(env.DB, TYPE, 1, dates, START);
@@ -179,7 +179,7 @@ describe("a delivery whose conversion fails", () => {
     expect((await storedRows()).map(({ state }) => state)).not.toContain("waiting");
   });
 
-  test("fails also where an edit by hand has left no pins", async () => {
+  test("also fails if an edit in the database has left no pins", async () => {
     await publish();
     const id = await newDestination({ createdAt: 0 });
     await env.DB.prepare("UPDATE destinations SET event_versions = 'nonsense' WHERE id = ?1").bind(id).run();

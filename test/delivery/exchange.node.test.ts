@@ -14,7 +14,7 @@ import {
 } from "../../src/delivery/http.ts";
 import { payloadOf } from "../../src/delivery/payload.ts";
 import { markerOf } from "../../src/secrets/deployment-marker.ts";
-import type { Arrived, Services } from "../../src/services.ts";
+import type { ArchivableResult, Services } from "../../src/services.ts";
 import { testConfig } from "../support/config.ts";
 import { listenersAt } from "../support/listeners.ts";
 import { utf8 } from "../support/utf8.ts";
@@ -26,7 +26,7 @@ type Answering = (outgoing: Outgoing, times: number) => Response | Promise<Respo
 type Options = Readonly<{
   credentials?: Credentials;
   timeoutMs?: number;
-  archive?: (arrived: Arrived) => boolean;
+  archive?: (arrived: ArchivableResult) => boolean;
 }>;
 
 /** A call that starts at 1,000; each look at the clock takes a millisecond. */
@@ -68,7 +68,7 @@ function body(piece: string, pieces = Number.POSITIVE_INFINITY) {
 }
 
 describe("an exchange reports", () => {
-  test("of a success its status alone, and leaves its body unread", async () => {
+  test("only the status of a success, and leaves its body unread", async () => {
     const { stream, seen } = body("a");
     const { made, sent } = await exchange(() => new Response(stream, { headers: { location: "/x" } }));
     expect(made).toStrictEqual({ ...times, exchange: { kind: "response", status: 200 } });
@@ -76,7 +76,7 @@ describe("an exchange reports", () => {
     expect(sent).toMatchObject([{ type: "order.paid", headers: { at: "1000" }, body: utf8("{}") }]);
   });
 
-  test("of a refusal without a body no excerpt", async () => {
+  test("no excerpt of a refusal without a body", async () => {
     const { made } = await exchange(() => new Response("", { status: 500 }));
     expect(made).toStrictEqual({ ...times, exchange: { kind: "response", status: 500 } });
   });
@@ -85,7 +85,7 @@ describe("an exchange reports", () => {
     ["of one piece", "é".repeat(5_000), 1, 1],
     ["of many", "0123456789", 1_000, 410],
     ["that ends there", "01234567", 512, 512],
-  ])("of a refusal the first 4,096 bytes %s, and reads no further", async (_, piece, pieces, pulled) => {
+  ])("the first 4,096 bytes of a refusal %s, and reads no further", async (_, piece, pieces, pulled) => {
     const { stream, seen } = body(piece, pieces);
     const { made } = await exchange(() => new Response(stream, { status: 422 }));
     const whole = utf8(piece.repeat(pieces)).subarray(0, EXCERPT_BYTES);
@@ -93,7 +93,7 @@ describe("an exchange reports", () => {
     expect(seen).toEqual({ pulled, isCancelled: true });
   });
 
-  test("of a refusal that breaks off what has arrived, with characters that were split put together", async () => {
+  test("what has arrived of a refusal that breaks off, with split characters joined", async () => {
     const bytes = utf8("größer als 世界");
     let at = 0;
     const stream = new ReadableStream<Uint8Array>({
@@ -125,12 +125,12 @@ describe("an exchange reports", () => {
     });
   });
 
-  test("of a redirect without a location none", async () => {
+  test("no location of a redirect without one", async () => {
     const { made } = await exchange(() => new Response(null, { status: 302 }));
     expect(made).toStrictEqual({ ...times, exchange: { kind: "response", status: 302 } });
   });
 
-  test("what the receiver repeats of the credentials masked, and how much more it takes", async () => {
+  test("credentials that the receiver repeats masked, and its remaining requests", async () => {
     const headers = { "x-ratelimit-remaining": "3", "x-ratelimit-reset": "60" };
     const { made } = await exchange(() => new Response(`no: ${SECRET}`, { status: 429, headers }));
     expect(made).toStrictEqual({
@@ -157,23 +157,23 @@ describe("an exchange reports", () => {
     ["dns", new Error("getaddrinfo ENOTFOUND x"), "Error: getaddrinfo ENOTFOUND x"],
     ["network", new Error(`no: ${SECRET}`), "Error: no: ***"],
     ["network", undefined, "undefined"],
-  ])("%s for what is thrown: %s", async (kind, thrown, fault) => {
+  ])("%s for a thrown error: %s", async (kind, thrown, fault) => {
     const { made } = await exchange(() => Promise.reject(thrown));
     expect(made).toStrictEqual({ startedAt: 1_000, endedAt: 1_001, exchange: { kind }, fault });
   });
 
-  test("what a kind of destination knows about its failure, whatever the error says", async () => {
+  test("a kind's own reason for a failure, whatever the error says", async () => {
     const { made } = await exchange(() => Promise.reject(new ExchangeFailure("refused", "dns")));
     expect(made).toMatchObject({ exchange: { kind: "refused" }, fault: "ExchangeFailure: dns" });
   });
 });
 
-describe("an exchange is kept where the archive takes it", () => {
-  const taking = (arrived: Arrived[]) => (one: Arrived) => arrived.push(one) > 0;
+describe("an exchange is passed to the archive if that takes it", () => {
+  const taking = (arrived: ArchivableResult[]) => (one: ArchivableResult) => arrived.push(one) > 0;
 
-  test("with what has been read of the answer, and the rest for the archive to read", async () => {
+  test("with the part of the answer that was read, and the rest for the archive to read", async () => {
     const { stream, seen } = body("a".repeat(EXCERPT_BYTES), 2);
-    const arrived: Arrived[] = [];
+    const arrived: ArchivableResult[] = [];
     const response = new Response(stream, { status: 500 });
     const { made } = await exchange(() => response, { archive: taking(arrived) });
     const [kept] = arrived;
@@ -185,9 +185,9 @@ describe("an exchange is kept where the archive takes it", () => {
     expect(seen.isCancelled).toBe(false);
   });
 
-  test("with all that is read of a success by the archive", async () => {
+  test("with a success's answer, which only the archive reads", async () => {
     const { stream } = body("done", 1);
-    const arrived: Arrived[] = [];
+    const arrived: ArchivableResult[] = [];
     const { made } = await exchange(() => new Response(stream), { archive: taking(arrived) });
     expect(made).toStrictEqual({
       ...times,
@@ -198,14 +198,14 @@ describe("an exchange is kept where the archive takes it", () => {
     expect(await arrived[0]?.answer?.rest?.read()).toEqual({ done: false, value: utf8("done") });
   });
 
-  test("without an answer where there was none", async () => {
-    const arrived: Arrived[] = [];
+  test("without an answer if there was none", async () => {
+    const arrived: ArchivableResult[] = [];
     const { made } = await exchange(() => Promise.reject(new Error("x")), { archive: taking(arrived) });
     expect(made).toMatchObject({ isArchived: true, fault: "Error: x" });
     expect(Object.keys(arrived[0] ?? {})).toEqual(["startedAt", "secrets"]);
   });
 
-  test("and else its body is cancelled", async () => {
+  test("and otherwise its body is cancelled", async () => {
     const { stream, seen } = body("a");
     const { made } = await exchange(() => new Response(stream, { status: 500 }), { archive: () => false });
     expect(made).not.toHaveProperty("isArchived");
@@ -238,7 +238,7 @@ describe("after a 401", () => {
     expect(seen).toEqual({ pulled: 0, isCancelled: true });
   });
 
-  test("to the renewed credentials too, it stands", async () => {
+  test("to the renewed credentials too, the 401 is the result", async () => {
     const { refused, credentials } = renewing({ kind: "renewed" });
     const { made, sent } = await exchange(() => new Response("no", { status: 401 }), { credentials });
     expect(made).toMatchObject({ exchange: { kind: "response", status: 401 }, excerpt: "no" });
@@ -257,7 +257,7 @@ describe("after a 401", () => {
     expect(sent).toHaveLength(1);
   });
 
-  test("nothing is left at the attempt's signal when it is known whether there are other credentials", async () => {
+  test("no listener stays at the attempt's signal once it is known whether there are other credentials", async () => {
     let listeners: ReadonlySet<string> | undefined;
     const { credentials } = renewing({ kind: "same" });
     await exchange(
@@ -270,7 +270,7 @@ describe("after a 401", () => {
     expect(listeners).toEqual(new Set());
   });
 
-  test("without credentials that can be renewed, it stands", async () => {
+  test("without renewable credentials, the 401 is the result", async () => {
     const { made, sent } = await exchange(() => new Response(null, { status: 401 }));
     expect(made.exchange).toEqual({ kind: "response", status: 401 });
     expect(sent).toHaveLength(1);
@@ -285,7 +285,7 @@ describe("after a 401", () => {
   test.each([
     ["ends while other credentials are awaited", false],
     ["has ended before the answer came", true],
-  ])("there is no token where the attempt's time %s", async (_, isOver) => {
+  ])("there is no token if the attempt's time %s", async (_, isOver) => {
     const renew = () => new Promise<never>(() => {});
     const { made } = await exchange(
       async ({ signal }) => {
@@ -310,11 +310,11 @@ describe("bytes are text", () => {
     ["UTF-8", utf8("größer 世界"), "größer 世界"],
     ["UTF-8 with a byte order mark, which stays", utf8("\uFEFF{}"), "\uFEFF{}"],
     ["no UTF-8", Uint8Array.of(0xff, 0x41), undefined],
-  ])("where they are %s", (_, bytes, text) => {
+  ])("if they are %s", (_, bytes, text) => {
     expect(textOf(bytes)).toBe(text);
   });
 
-  test("that people can read, unless there is a NUL in it", () => {
+  test("that people can read, unless they contain a NUL", () => {
     expect([readable("a b"), readable(""), readable("a\0b"), readable(undefined)]).toEqual([
       "a b",
       "",
@@ -324,7 +324,7 @@ describe("bytes are text", () => {
   });
 });
 
-describe("a destination gets of an event", () => {
+describe("a destination gets as the content of an event", () => {
   const type = "operational.destination_paused";
   const data = { destination: "dst_1", tenant: "acme" };
   const event = {
@@ -346,7 +346,7 @@ describe("a destination gets of an event", () => {
     expect(payload({ body: "envelope" })).toEqual(payload({}));
   });
 
-  test("the data alone where it wants that", () => {
+  test("only the data if it wants that", () => {
     expect(payload({ body: "data" })).toEqual({ text: JSON.stringify(data), sentAs: "application/json" });
   });
 
@@ -358,7 +358,7 @@ describe("a destination gets of an event", () => {
     ]);
   });
 
-  test("content as it was posted, whatever else it wants", () => {
+  test("content as it was posted, whatever its settings", () => {
     const { text, sentAs } = payload({ template: "slack", body: "data" }, "image/png");
     expect([text, sentAs]).toEqual([new TextDecoder().decode(event.body), "image/png"]);
   });
@@ -366,7 +366,7 @@ describe("a destination gets of an event", () => {
 
 const signer = async ({ id }: { id: string }, at: number) => ({ "webhook-id": id, "x-signed": String(at) });
 
-test("a request has our headers over the destination's, and those over the event's, in any spelling", async () => {
+test("Breakwater's headers override the destination's, and these the event's, in any spelling", async () => {
   const posted = { "X-A": "event", "X-B": "event", "X-C": "event", "User-Agent": "event" };
   const own = { "x-b": "own", "X-Key": "own", "WEBHOOK-ID": "own", "Content-Type": "own", "X-C": "own" };
   const message = {

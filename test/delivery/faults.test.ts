@@ -110,7 +110,7 @@ describe("a gate that cannot be reached", () => {
     expect(world.receiver.calls).toHaveLength(2);
   });
 
-  test("when it counts or claims something is not called again, because it may have done so", async () => {
+  test("that counts or claims something is not called again, because it may have done so", async () => {
     const lost = new Error("Network connection lost.");
     world.gates.after((method) => {
       if (["countDead", "claimTest", "resume", "reportEmptyDrain"].includes(method)) throw lost;
@@ -176,7 +176,7 @@ describe("D1 that cannot be reached", () => {
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 3 }]);
   });
 
-  test("for a hundred tries of a message makes no dead letter: a new message takes its place", async () => {
+  test("for a hundred tries of a message creates no dead letter: a new message replaces it", async () => {
     const messages = await world.post();
     world.d1.failing(() => "before");
     expect(await world.consume(messages, 99)).toEqual(["acked"]);
@@ -241,7 +241,7 @@ describe("a queue that cannot be reached", () => {
     expect(world.logged("enqueue_failed")).toMatchObject([{ messages: 1 }]);
   });
 
-  test("keeps the old message where a new one was to take its place", async () => {
+  test("keeps the old message if a new one was to replace it", async () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
     world.deliveryQueue.break(true);

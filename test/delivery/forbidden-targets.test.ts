@@ -4,7 +4,7 @@ import { refused } from "../support/targets.ts";
 import { newDestination, newWorld, storedRows } from "../support/world.ts";
 
 describe.each(Object.entries(refused))("%s", (_what, urls) => {
-  test("is never sent to, however the URL came into the row", async () => {
+  test("never gets a request, however the URL came into the row", async () => {
     const world = await newWorld();
     await Promise.all(urls.map((url) => newDestination({ url })));
     const messages = await world.post();
@@ -15,7 +15,7 @@ describe.each(Object.entries(refused))("%s", (_what, urls) => {
   });
 });
 
-test("this deployment itself is never sent to, under any of its own hosts", async () => {
+test("the deployment itself never gets a request, under any of its own hosts", async () => {
   const world = await newWorld();
   Object.assign(world.services.config, { ownHosts: ["hooks.example.com", "breakwater.example.com"] });
   const urls = ["https://breakwater.example.com/v1/events", "https://hooks.example.com:8443/"];

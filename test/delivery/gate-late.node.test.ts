@@ -59,7 +59,7 @@ describe("a gate that answers late", () => {
     });
     await world.consume([message], { instead });
     await again;
-    // What was not started in time waits, for a drain.
+    // Deliveries that were not started in time wait for a drain.
     await passed(2 * LEASE_MS);
     await world.drain({ destination, drains: 1 });
     expect(states(destination)).toEqual(delivered);
@@ -69,7 +69,7 @@ describe("a gate that answers late", () => {
   });
 });
 
-test("a database that takes no outcomes has the deliveries of its bundle sent again, and no others", async () => {
+test("when a database takes no outcomes, the deliveries of its bundle are sent again, and no others", async () => {
   const FAR = beforeFirstBundleOf(1) + 1;
   const [near, far] = [world.destination(), world.destination()];
   world.script(far, { status: 204, afterMs: 20 });

@@ -75,7 +75,7 @@ describe("a destination in no group", () => {
 });
 
 describe("a destination in a group", () => {
-  it("is delivered to under a block, for one call of the group and one more of the gate", async () => {
+  it("gets deliveries under a block, for one call of the group and one more of the gate", async () => {
     const { url } = await member();
     await deliver("acme");
     expect(world.receiver.to(url)).toHaveLength(1);
@@ -97,7 +97,7 @@ describe("a destination in a group", () => {
     expect(world.d1.used().queries).toBeLessThan(read);
   });
 
-  it("comes again later when the group cannot be reached, without an attempt", async () => {
+  it("is retried later, without an attempt, when the group cannot be reached", async () => {
     const { url } = await member();
     world.groups.before(() => {
       throw new Error("The group is away");
@@ -108,7 +108,7 @@ describe("a destination in a group", () => {
     expect(await storedRows()).toEqual([]);
   });
 
-  it("has its lease settled where the group's limits cannot be read any more", async () => {
+  it("has its lease settled if the group's limits can no longer be read", async () => {
     const { url } = await member();
     world.receiver.script(url, () => {
       world.services.memory.groupSettings.delete(group);
@@ -133,7 +133,7 @@ describe("a destination in a group", () => {
     expect((await groupObject().view(settings)).waiting).toBe(1);
   });
 
-  it("does not stop for trouble of one tenant's path, but for that of two", async () => {
+  it("does not stop for failures of one tenant's path, but for those of two", async () => {
     const [acme, globex, initech] = await Promise.all(tenants.map((tenant) => member(tenant)));
     world.receiver.script(acme?.url ?? "", 500);
     for (let i = 0; i < 4; i++) await deliver("acme");
@@ -149,7 +149,7 @@ describe("a destination in a group", () => {
     expect(waiting.some(({ state, reason }) => state === "waiting" && reason === "group")).toBe(true);
   });
 
-  it("is held with all others for a minute at most when one tenant was told to wait", async () => {
+  it("is held with all others for at most a minute when one tenant got Retry-After", async () => {
     const { url } = await member("acme");
     const other = await member("globex");
     world.receiver.script(url, busy);
@@ -161,7 +161,7 @@ describe("a destination in a group", () => {
     expect(world.receiver.to(other.url)).toEqual([]);
   });
 
-  it("is held with all others for as long as two tenants were told to wait", async () => {
+  it("is held with all others for the Retry-After that two tenants got", async () => {
     const members = [await member("acme"), await member("globex")];
     for (const { url } of members) world.receiver.script(url, busy);
     await deliver("acme, globex");
@@ -223,7 +223,7 @@ describe("the group of a destination", () => {
   });
 });
 
-describe("where hosts with more than two destinations are shared", () => {
+describe("if hosts with more than two destinations are shared", () => {
   const at = (url: string, tenant = "acme") => newDestination({ tenant, url });
   const shared = async () => [...(await sharedHostsOf(world.services))].toSorted();
   /** The services of another isolate, which remembers nothing. */
@@ -255,7 +255,7 @@ describe("where hosts with more than two destinations are shared", () => {
     });
   });
 
-  it("they are counted once an hour, and at once after another number", async () => {
+  it("they are counted once an hour, and at once after a change of the number", async () => {
     await noteSharedHosts(world.services);
     await at("https://few.example/c");
     world.clock.pass(3_599_999);

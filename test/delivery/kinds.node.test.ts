@@ -64,7 +64,7 @@ describe("a destination waits", () => {
     ["is another destination's", () => sealToken(vault, "dst_2", TOKEN)],
     ["is a token of its own OAuth", () => vault.seal("dst_1", TOKEN, "token")],
     ["is a header of that name", () => vault.seal("dst_1.target_token", TOKEN, "header")],
-  ])("for its token where that %s", async (_, sealed) => {
+  ])("for its token if that %s", async (_, sealed) => {
     const ready = await prepared(`queue:${ACCOUNT}/${QUEUE}`, { targetToken: await sealed() });
     expect(ready).toEqual({ kind: "unready", reason: "sealed" });
     expect(logged()).toEqual([["secret_unreadable", "dst_1"]]);
@@ -84,7 +84,7 @@ describe("a destination waits", () => {
       "unresolved",
       { what: "resolver_failed", error: "Error: The resolver failed with code 2" },
     ],
-  ])("for its name where that %s", async (_, answer, reason, line) => {
+  ])("for its name if that %s", async (_, answer, reason, line) => {
     Object.assign(sending.services.config, { dnsResolver: "https://dns.example/q" });
     const host = `${crypto.randomUUID()}.example`;
     for (const type of [1, 28])
@@ -104,7 +104,7 @@ describe("a request to an https destination", () => {
     expect(call?.init).toMatchObject({ method: "POST", redirect: "manual", headers: { "x-a": "b" } });
   });
 
-  test("needs no connection before it where there is no resolver", async () => {
+  test("needs no connection before it without a resolver", async () => {
     const shared = connections();
     for (let i = 0; i < CONNECTIONS; i++) void shared.run("dst_1", () => new Promise(() => {}));
     const url = "https://example.com/";
@@ -115,7 +115,7 @@ describe("a request to an https destination", () => {
     expect(ready.kind).toBe("ready");
   });
 
-  test("asks the resolver first, where there is one, over a connection of the invocation", async () => {
+  test("queries the resolver first, if there is one, over a connection of the invocation", async () => {
     Object.assign(sending.services.config, { dnsResolver: "https://dns.example/q" });
     const host = `${crypto.randomUUID()}.example`;
     for (const type of [1, 28])
@@ -140,7 +140,7 @@ describe("a service", () => {
     expect(call?.init).toMatchObject({ method: "POST", redirect: "manual", headers: { "x-a": "b" } });
   });
 
-  test("fails by itself whatever it throws, and an attempt whose time is over as that", async () => {
+  test("is at fault for whatever it throws, and an attempt whose time is over is a timeout", async () => {
     sending.receiver.script(`${SERVICE}/`, new Error("dns"));
     await expect(posted("service:BILLING_2/")).rejects.toMatchObject({
       name: "ExchangeFailure",
@@ -153,7 +153,7 @@ describe("a service", () => {
 });
 
 describe("a queue of this Worker", () => {
-  test("gets the message as JSON, and has taken it", async () => {
+  test("gets the message as JSON, which counts as delivered", async () => {
     expect((await posted("queue:ORDERS")).status).toBe(202);
     const [call] = sending.receiver.calls;
     expect(JSON.parse(call?.body ?? "")).toEqual({
@@ -178,7 +178,7 @@ describe("a queue of this Worker", () => {
     ["overloaded", 429],
     [undefined, undefined],
     [Object.assign(new Error("gone"), { name: "10204" }), undefined],
-  ])("that throws %s has answered %s", async (thrown, status) => {
+  ])("that throws %s counts as having answered %s", async (thrown, status) => {
     sending.receiver.script("queue://ORDERS", () => Promise.reject(thrown));
     const made = posted("queue:ORDERS");
     if (status === undefined)
@@ -189,7 +189,7 @@ describe("a queue of this Worker", () => {
     }
   });
 
-  test("that hangs ends with the attempt, and not as a failure of its own", async () => {
+  test("that hangs ends with the attempt, not with a failure of its own", async () => {
     sending.receiver.script("queue://ORDERS", silence().script);
     const attempt = new AbortController();
     const made = posted("queue:ORDERS", { signal: attempt.signal });
@@ -206,7 +206,7 @@ describe("a queue of another account", () => {
   const answer = (body: string, init?: ResponseInit) =>
     sending.receiver.script(API, () => new Response(body, init));
 
-  test("gets the message over Cloudflare's API, with the token, and has taken it", async () => {
+  test("gets the message over Cloudflare's API, with the token, which counts as delivered", async () => {
     answer('{"success":true}', { status: 201, headers: { "x-ratelimit-remaining": "5" } });
     const signal = AbortSignal.timeout(10_000);
     const response = await post({ signal });
@@ -225,7 +225,7 @@ describe("a queue of another account", () => {
     });
   });
 
-  test("that refuses has answered that", async () => {
+  test("that refuses counts as having answered so", async () => {
     answer("busy", { status: 429 });
     const response = await post();
     expect([response.status, await response.text()]).toEqual([429, "busy"]);
@@ -237,7 +237,7 @@ describe("a queue of another account", () => {
     "<html>",
     "null",
     "{}",
-  ])("that answers %s has not taken it", async (body) => {
+  ])("that answers %s has not accepted the message", async (body) => {
     answer(body);
     await expect(post()).rejects.toMatchObject({
       kind: "network",
@@ -245,7 +245,7 @@ describe("a queue of another account", () => {
     });
   });
 
-  test("whose answer hangs has not taken it when the attempt ends", async () => {
+  test("whose answer hangs has not accepted the message when the attempt ends", async () => {
     const attempt = new AbortController();
     sending.receiver.script(API, () => {
       queueMicrotask(() => attempt.abort(new Error("over")));
@@ -255,7 +255,7 @@ describe("a queue of another account", () => {
   });
 });
 
-describe("work that takes no signal", () => {
+describe("work without support for signals", () => {
   test("ends with the signal, before and during it", async () => {
     const hanging = () => new Promise<never>(() => {});
     await expect(unlessAborted(hanging(), AbortSignal.abort(new Error("before")))).rejects.toThrow("before");
@@ -265,7 +265,7 @@ describe("work that takes no signal", () => {
     await expect(work).rejects.toThrow("during");
   });
 
-  test("has its own result, and leaves nothing at the signal", async () => {
+  test("has its own result, and leaves no listener at the signal", async () => {
     const { signal } = new AbortController();
     const listeners = listenersAt(signal);
     expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1);
@@ -277,7 +277,7 @@ describe("work that takes no signal", () => {
 describe("a target's token", () => {
   const newer = vaultOf(keysOf(`k2:${btoa("2".repeat(32))},${MASTER_KEYS}`));
 
-  test("opens for its destination alone", async () => {
+  test("opens for its destination only", async () => {
     const sealed = await sealToken(vault, "dst_1", TOKEN);
     expect(await openToken(vault, "dst_1", sealed)).toBe(TOKEN);
     await expect(openToken(vault, "dst_2", sealed)).rejects.toThrow("for this destination");

@@ -38,7 +38,7 @@ const stored = () => new Response(JSON.stringify({ success: true, errors: [], me
 
 type Seen = Readonly<{ headers: Readonly<Record<string, string>>; body: string; attempt: number }>;
 
-/** What a kind needs in a test: its target, where its receiver is scripted, and what arrived there. */
+/** A kind in a test: its target, the script of its receiver, and the arrivals. */
 type Setup = Readonly<{
   target: string;
   token?: string;
@@ -125,7 +125,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
-  test("that refuses gets the event again by the policy, and it is delivered then", async () => {
+  test("that refuses gets the event again by the policy, and then it is delivered", async () => {
     const refusal =
       setup.target === "queue:ORDERS" ? new Error("Queue send failed: internal error; 15000") : 503;
     world.receiver.script(address, refusal, ok);
@@ -154,7 +154,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     expect(await rowOf(message)).toMatchObject({ state: "retrying", reason: "timeout", attempts: 1 });
   });
 
-  test("that fails again and again opens its circuit, and what is left waits", async () => {
+  test("that fails again and again opens its circuit, and the rest waits", async () => {
     world.receiver.script(address, new Error("boom"));
     await created(setup, { maxConcurrency: 1 });
     const messages = await world.post(12);
@@ -165,7 +165,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     expect(world.logged("attempt")[0]).toMatchObject({ error: "network" });
   });
 
-  test("that is paused gets nothing until it is resumed, and then what has waited", async () => {
+  test("that is paused gets nothing until it is resumed, and then the waiting deliveries", async () => {
     world.receiver.script(address, ok);
     const id = await created(setup, { status: "paused" });
     const message = await only(world.post());
@@ -223,7 +223,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     "service:A",
     "service:A/../b",
     "service:A//x\\",
-  ])("whose target was edited into %j gets nothing, and nobody else does", async (edited) => {
+  ])("whose target was edited into %j gets nothing, and no other target does", async (edited) => {
     const id = await created(setup);
     const message = await only(world.post());
     await execute("UPDATE destinations SET url = ?1 WHERE id = ?2", edited, id);
@@ -286,7 +286,7 @@ describe("a binding", () => {
     expect(world.receiver.calls).toHaveLength(3);
   });
 
-  test("is recognised by what the runtime has bound, whatever a service answers to when it is asked", () => {
+  test("is recognized by what the runtime has bound, whatever methods a service claims to have", () => {
     const { bindings: found, faults } = destinationBindings(env);
     expect(faults).toEqual([]);
     expect([...found].map(([name, { kind, tenants }]) => [name, kind, tenants])).toEqual([
@@ -312,7 +312,7 @@ describe("a binding", () => {
     expect(rows.map((row) => row?.lastStatus).toSorted()).toEqual([202, 299]);
   });
 
-  test("that leads back to Breakwater is refused there, so that nothing goes round in circles", async () => {
+  test("that leads back to Breakwater is refused there, so that nothing circles", async () => {
     const back = {
       fetch: (url: string, init: RequestInit) =>
         worker.fetch(new Request(url, init) as never, env, {} as never),
@@ -329,7 +329,7 @@ describe("a binding", () => {
 describe("a queue of another account", () => {
   const setup = setups["a queue of another account"] as Setup;
 
-  test("is called with the token, and the answer is read as the API gives it", async () => {
+  test("is called with the token, and the API's answer is read", async () => {
     world.receiver.script(API, stored);
     await created(setup);
     await world.consume(await world.post());
@@ -389,7 +389,7 @@ describe("a queue of another account", () => {
   });
 });
 
-test("whatever a service throws is its own failure, and none of DNS, TLS or its connection", async () => {
+test("whatever a service throws is its own failure, not one of DNS, TLS or the connection", async () => {
   const address = "https://billing-2.breakwater.internal/";
   const texts = ["the certificate of the DNS expired", "connection refused", "Network connection lost."];
   world.receiver.script(address, ...texts.map((text) => new Error(text)));
@@ -403,7 +403,7 @@ test("whatever a service throws is its own failure, and none of DNS, TLS or its 
   );
 });
 
-test("what a service throws is logged without the credentials that it was sent", async () => {
+test("an error of a service is logged without the credentials that it got", async () => {
   const key = "sk_live_0123456789";
   world.receiver.script("https://billing-2.breakwater.internal/", new Error(`No such key: ${key}`));
   await created({ target: "service:BILLING_2/" }, { headers: { "x-api-key": key } });
@@ -420,7 +420,7 @@ describe("a queue of this Worker", () => {
     ["Queue send failed: Storage Limit Exceeded; 10251", "http_429", "retrying"],
     ["Queue send failed: message size out of bounds; 10204", "permanent", "dead"],
     ["the certificate of the DNS expired", "network", "retrying"],
-  ])("that throws %j fails the attempt as that", async (message, reason, state) => {
+  ])("that throws %j fails the attempt with that reason", async (message, reason, state) => {
     world.receiver.script("queue://ORDERS", new Error(message));
     await created({ target: "queue:ORDERS" });
     const delivery = await only(world.post());
@@ -451,7 +451,7 @@ describe.each(["queue:ORDERS", `queue:${ACCOUNT}/${QUEUE}`])("an event for %s", 
     JSON.stringify({ type: "order.paid", timestamp: "2026-11-21T09:00:00.000Z", data: "" }),
   ).length;
 
-  test("that fits into a message to the byte is delivered, in less than the platform's 128,000 bytes", async () => {
+  test("that just fits into a message is delivered, in less than the platform's 128,000 bytes", async () => {
     expect(await delivered("a".repeat(120_000 - frame))).toMatchObject({ state: "delivered" });
     expect(world.receiver.calls[0]?.body.length).toBeLessThan(128_000 - 100);
   });

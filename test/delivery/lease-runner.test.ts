@@ -77,7 +77,7 @@ test("a lease begins with its width, and successes widen it up to its slots and 
   expect(world.receiver.mostOpen()).toBe(3);
 });
 
-test("a delivery that gets its connection only after the time for starting is not sent any more", async () => {
+test("a delivery that gets its connection after the time for starting is not sent", async () => {
   const shared = connections(2);
   const others = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
   for (const [i, { promise }] of others.entries()) void shared.run(`other ${i}`, () => promise);

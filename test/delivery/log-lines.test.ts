@@ -74,7 +74,7 @@ describe("a hold", () => {
     expect(circuitLines()).toEqual(["held", "hold_ended"]);
   });
 
-  test("after another writes lines of its own", async () => {
+  test("after another writes its own lines", async () => {
     await send(1, quiet(60));
     world.clock.pass(90_000);
     await send(1, quiet(60));
@@ -82,7 +82,7 @@ describe("a hold", () => {
   });
 });
 
-describe("a delivery that ends dead by no attempt's outcome", () => {
+describe("a delivery that ends dead without an attempt's outcome", () => {
   test("writes a line with the delivery's ids and its reason", async () => {
     world.receiver.script(urlOf(place), 500);
     const messages = await world.post(2);
@@ -123,7 +123,7 @@ describe("attempts that succeed", () => {
     expect(world.log.filter(({ what }) => ["attempt", "lease", "delivered"].includes(what))).toEqual([]);
   });
 
-  test("write a line each where all attempts are to be logged", async () => {
+  test("write a line each if all attempts are to be logged", async () => {
     Object.assign(world.services.config, { logAttempts: "all" });
     await send(2);
     expect(world.logged("attempt")).toMatchObject([{ state: "delivered" }, { state: "delivered" }]);
@@ -131,8 +131,8 @@ describe("attempts that succeed", () => {
   });
 });
 
-describe("a lease of which something failed", () => {
-  test("writes a line with its counts, beside one for each failed attempt", async () => {
+describe("a lease with a failure", () => {
+  test("writes a line with its counts, in addition to one for each failed attempt", async () => {
     await send(3, 204, 500, 204);
     expect(world.logged("attempt")).toMatchObject([{ status: 500, state: "retrying" }]);
     expect(world.logged("lease")).toMatchObject([
@@ -141,7 +141,7 @@ describe("a lease of which something failed", () => {
     expect(world.logged("delivered")).toMatchObject([{ deliveries: 2, failed: 1 }]);
   });
 
-  test("logs how much it has left over, and why", async () => {
+  test("logs how many deliveries it has left over, and why", async () => {
     await send(10, 500);
     const [lease] = world.logged("lease");
     expect(lease).toMatchObject({ delivered: 0, reason: "circuit_open" });

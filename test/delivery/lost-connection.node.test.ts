@@ -60,7 +60,7 @@ async function closedPort(): Promise<number> {
   return port;
 }
 
-/** What an attempt comes to whose `fetch` fails as the runtime's does. */
+/** The result of an attempt whose `fetch` fails like the runtime's. */
 async function attemptAt(port: number) {
   const url = `http://127.0.0.1:${port}/`;
   const answer = await runtime.dispatchFetch("http://caller.example/", { method: "POST", body: url });
@@ -83,7 +83,7 @@ test.each<[string, () => Promise<number>]>([
     "that ends within the answer's headers",
     () => portOf((socket) => socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Le"))),
   ],
-])("a connection %s is a lost connection, and not a refused one", async (_, port) => {
+])("a connection %s is a lost connection, not a refused one", async (_, port) => {
   expect(await attemptAt(await port())).toMatchObject({
     exchange: { kind: "connection_lost" },
     fault: "Error: Network connection lost.",

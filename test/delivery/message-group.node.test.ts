@@ -48,7 +48,7 @@ const part = (bundle: number, destinations: readonly string[], indexes?: readonl
   indexes ? { bundle, destinations, indexes } : { bundle, destinations };
 
 describe("the messages of a batch", () => {
-  test("that name different deliveries hold just what they name", () => {
+  test("that name different deliveries hold just those", () => {
     const bodies = [
       { bundles: [part(1, [A, B]), part(2, [A], [3, 4])] },
       { bundles: [part(2, [A], [0, 2])] },
@@ -78,7 +78,7 @@ describe("the messages of a batch", () => {
     expect(results).toEqual(Array(4).fill("left"));
   });
 
-  test("that name a whole bundle leave its destinations one by one to messages before them", () => {
+  test("that name a whole bundle leave single destinations to messages before them", () => {
     const { parts, groups, results } = grouped([
       { bundles: [part(1, [A], [0, 0])] },
       { bundles: [part(1, [A, B])] },
@@ -99,13 +99,13 @@ describe("the messages of a batch", () => {
     ["last part", [part(2, [A]), part(1, [A])], [part(2, [A])]],
     ["first destination", [part(1, [A, B])], [part(1, [B])]],
     ["second part's first destination", [part(2, [A]), part(1, [A, B])], [part(2, [A]), part(1, [B])]],
-  ])("that lose their %s to another are not whole", (_, bundles, left) => {
+  ])("that lose their %s to another are incomplete", (_, bundles, left) => {
     const { parts, groups } = grouped([{ bundles: [part(1, [A])] }, { bundles }]);
     expect(parts).toEqual([[part(1, [A])], left]);
     expect(groups.map(({ isWhole }) => isWhole)).toEqual([true, false]);
   });
 
-  test("with other owners hold the same delivery beside each other", () => {
+  test("with different owners hold the same delivery together", () => {
     const bundles = [part(1, [A])];
     const { groups, results } = grouped([
       { bundles },
@@ -147,7 +147,7 @@ describe("a delivery is delivered", () => {
     owner,
   });
 
-  test("by the first message that names it, where nothing is recorded of it, or it is no retry", () => {
+  test("by the first message that names it, if nothing is recorded of it, or it is not a retry", () => {
     expect([0, 2, 4, 9, 10].map((index) => placeOf(at(1, index)))).toEqual([0, 0, 1, 1, undefined]);
     expect([0, 99].map((index) => placeOf(at(2, index)))).toEqual([1, 1]);
     expect(placeOf({ ...at(1, 2), row: { ...retry("y"), state: "waiting" } })).toBe(0);
@@ -168,7 +168,7 @@ describe("a delivery is delivered", () => {
     expect(placeOf({ ...at(1, 0), row: { ...retry("y"), state: "in_flight" } })).toBe(2);
   });
 
-  test("by the message that takes what waits while it waits, and not in any other state", () => {
+  test("by the message that takes waiting deliveries, only while it waits", () => {
     const bodies = [
       { bundles: [part(1, [A])] },
       { bundles: [part(1, [A])], owner: "x" },
@@ -195,7 +195,7 @@ describe("a delivery is delivered", () => {
   });
 });
 
-test("a delivery that messages of several owners name is there once, and each of another event or destination too", () => {
+test("a delivery that messages of several owners name appears once, and so does each of another event or destination", () => {
   const twice = [
     loadedDelivery(),
     loadedDelivery(),
@@ -217,7 +217,7 @@ test("a delivery that messages of several owners name is there once, and each of
   }
 });
 
-describe("what is open of dispositions", () => {
+describe("the open part of dispositions", () => {
   const open = (row: object | undefined, retryAt?: number, own?: object) => {
     const delivery = loadedDelivery({ ...(own && { row: own }) });
     const written = row && loadedDelivery({ row }).row;
@@ -233,7 +233,7 @@ describe("what is open of dispositions", () => {
     ],
   };
 
-  test("is nothing where there is no time to come again", () => {
+  test("is empty if there is no time to come again", () => {
     expect(open(attempted)).toEqual([]);
   });
 
@@ -305,21 +305,21 @@ describe("those that are due together", () => {
 describe("a message whose deliveries", () => {
   const body = { bundles: [part(1, [A])] };
 
-  test("are done with is acknowledged", async () => {
+  test("are completed is acknowledged", async () => {
     const { services, group, results, deliveries } = groupOf(body);
     await ackOrRetry(services, group);
     expect(results).toEqual(["acked"]);
     expect(deliveries.taken()).toEqual([]);
   });
 
-  test("are still open comes again when those are due that come together first", async () => {
+  test("are still open comes again when the first group of them is due", async () => {
     const { services, group, results, deliveries } = groupOf(body, 89);
     await ackOrRetry(services, group, [open(60_000), open(5_300), open(5_900)]);
     expect(results).toEqual([{ retryIn: 6 }]);
     expect(deliveries.taken()).toEqual([]);
   });
 
-  test("are still open is replaced by messages for those alone, before it can become a dead letter", async () => {
+  test("are still open is replaced by messages for those only, before it can become a dead letter", async () => {
     const { services, group, results, deliveries } = groupOf({ ...body, owner: "x" }, 90);
     const some = [
       open(60_000, { owner: "x" }),
@@ -404,7 +404,7 @@ describe("retries that have no message", () => {
     ]);
   });
 
-  test("get a message each where they are to come alone, as many as there are", async () => {
+  test("get a message each if they are to come alone", async () => {
     const { services, deliveries } = setUp();
     const all = Array.from({ length: 101 }, (_, i) =>
       open(1_000 * i, { event: 128 + i, ...(i < 2 && { owner: "x" }) }),

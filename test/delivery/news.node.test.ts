@@ -1,4 +1,4 @@
-/** What gates report when leases are settled: which destinations are paused, and what the operator is told. */
+/** The reports of gates when leases are settled: paused destinations, and notifications of the operator. */
 import { beforeEach, expect, test } from "vitest";
 import type { SettleResult } from "../../src/core/settle.ts";
 import { applySettleResults } from "../../src/delivery/news.ts";
@@ -67,7 +67,7 @@ test("a destination that fails for too long is paused, which is logged, publishe
   expect(unpublished()).toEqual([]);
 });
 
-test("those that are gone are published with the others", async () => {
+test("destinations that are gone are published with the others", async () => {
   await apply([resultFor(shop, { disableReason: "failing" as never })], {
     gone: [
       {
@@ -114,7 +114,7 @@ test.each<[string, (work: () => Promise<unknown>) => Promise<unknown>, number]>(
   expect(published()).toHaveLength(made);
 });
 
-test("alerts are published, but none of the operator's own destinations", async () => {
+test("alerts are published, except those about the operator's own destinations", async () => {
   await apply([
     resultFor(shop, { alerts: ["circuit_opened"] }),
     resultFor(own, { alerts: ["circuit_opened"], digestDue: true }),
@@ -124,7 +124,7 @@ test("alerts are published, but none of the operator's own destinations", async 
   expect(world.sentUpkeep()).toEqual([]);
 });
 
-test("a storm is logged with the traffic that it is, and when it is over", async () => {
+test("a storm is logged with its traffic, and its end too", async () => {
   await apply([
     resultFor(shop, { alerts: ["storm_detected"] }),
     resultFor(other, { alerts: ["recovered"] }),

@@ -224,7 +224,7 @@ async function resume({ runtime }: Run, id: string): Promise<void> {
   await runtime.invoke("resume", (services) => atGate(services, id, "resume"));
 }
 
-/** What was sent of each line from a request on, in order of its first success there, of deliveries that are meant. */
+/** The selected deliveries of each line that were sent from a request on, in the order of their first success. */
 async function firstSuccesses(
   { log }: Run,
   isMeant: (key: string) => boolean,

@@ -23,8 +23,8 @@ function newLine(events: number, options: WorldOptions = {}) {
   return { world, destination, sent, recorded };
 }
 
-describe("a key of which many wait", () => {
-  test("is sent ten a second, so that fifty thousand take less than an hour and a half", async () => {
+describe("a key with many waiting events", () => {
+  test("is delivered at ten a second, so that fifty thousand take less than an hour and a half", async () => {
     const events = 400;
     const { world, destination, sent, recorded } = newLine(events);
     expect(await world.runUntil(() => recorded() === events, 10 * 60_000)).toBe(true);
@@ -50,7 +50,7 @@ describe("a key of which many wait", () => {
     expect(world.broken()).toEqual([]);
   });
 
-  test("is sent no further when it cannot be recorded, and goes on when it can", async () => {
+  test("stops when it cannot be recorded, and continues when it can", async () => {
     let isDown = false;
     const failing = (db: D1Database) =>
       new Proxy(db, {

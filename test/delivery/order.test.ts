@@ -75,7 +75,7 @@ describe("a destination that orders by key", () => {
     expect(await lines()).toBe(0);
   });
 
-  test("is not sent an event whose message comes before that of the event before it", async () => {
+  test("does not get an event whose message comes before that of the previous event", async () => {
     const first = await post("a", 1);
     const second = await post("a", 2);
     world.d1.used();
@@ -112,12 +112,12 @@ describe("a destination that orders by key", () => {
     expect(await lines()).toBe(0);
   });
 
-  test("does not take those without a key, or scheduled ones, into lines", async () => {
+  test("does not order events without a key, or scheduled ones", async () => {
     await world.postBundles(1, { data: { n: 1 } });
     expect(await lines()).toBe(0);
   });
 
-  test("costs two rows more a delivery and no call where nothing is behind another", async () => {
+  test("costs two more rows for each delivery and no call if nothing is behind another", async () => {
     const plain = await newDestination({ eventTypes: ["plain"] });
     await world.post(1, { type: "nobody.asked" });
     const costOf = async (type: string, options?: { orderingKey: string }) => {
@@ -191,7 +191,7 @@ describe("a line", () => {
 
   const head = async () => (await storedRows()).find(({ endedAt }) => endedAt === null);
 
-  test("goes on when its head is cancelled", async () => {
+  test("continues when its head is cancelled", async () => {
     const first = await head();
     await execute(
       "UPDATE deliveries SET state = 'cancelled', ended_at = 1 WHERE event_id = ?1",
@@ -201,13 +201,13 @@ describe("a line", () => {
     expect(await lines()).toBe(2);
   });
 
-  test("goes on when its head expires", async () => {
+  test("continues when its head expires", async () => {
     await execute("UPDATE deliveries SET state = 'waiting', give_up_at = 1");
     await expireWaiting(env.DB, { destinationId: "", eventId: 0 }, world.clock.now(), 10);
     expect(await head()).toMatchObject({ state: "waiting", reason: "order" });
   });
 
-  test("goes on by the sweep alone when every message is lost", async () => {
+  test("continues by the sweep alone when every message is lost", async () => {
     world.deliveryQueue.taken();
     for (let minute = 0; minute < 30 && (await lines()) > 0; minute++) {
       world.clock.pass(60_000);
@@ -311,7 +311,7 @@ describe("a destination that holds keys", () => {
     expect(sentTo(destination)).toEqual([1]);
   });
 
-  test("goes on when the dead delivery is retried with success", async () => {
+  test("continues when the dead delivery is retried with success", async () => {
     const first = await dead();
     if (!first) throw new Error("It is dead");
     await requeueOne(world.services, first as never, world.clock.now() + 3_600_000);
@@ -321,7 +321,7 @@ describe("a destination that holds keys", () => {
     expect(await lines()).toBe(0);
   });
 
-  test("goes on when the dead delivery is skipped, once", async () => {
+  test("continues when the dead delivery is skipped, once", async () => {
     const first = await dead();
     if (!first) throw new Error("It is dead");
     const next = await skipHeld(world.services, first);
@@ -384,7 +384,7 @@ describe("a replay to an ordered destination", () => {
     expect(await lines()).toBe(0);
   });
 
-  test("keeps that order again when it is repeated, and where a dead one holds its key", async () => {
+  test("keeps that order again when it is repeated, and when a dead delivery holds its key", async () => {
     const destination = await newDestination({ ordering: "key", onDead: "hold", retry });
     world.receiver.script(urlOf(destination), 204, 400, 204);
     for (let n = 1; n <= 3; n++) await world.consume(await post("a", n));
@@ -401,7 +401,7 @@ describe("a replay to an ordered destination", () => {
     expect(await lines()).toBe(0);
   });
 
-  test("keeps the order of missing events where all of a destination stand in one line", async () => {
+  test("keeps the order of missing events if all of a destination are in one line", async () => {
     await newDestination({ eventTypes: ["order.paid"] });
     for (let n = 1; n <= 3; n++) await post("a", n);
     world.clock.pass(61_000);

@@ -1,4 +1,4 @@
-/** What an attempt, or its absence, makes of a delivery: its row, its log, its next attempt, and what is counted of it. */
+/** The effect of an attempt, or of its absence, on a delivery: its row, its log, its next attempt, and the counters. */
 
 import { describe, expect, test } from "vitest";
 import { resolveRetry } from "../../src/core/retry/policy.ts";
@@ -53,7 +53,7 @@ const entry = (at: number, own: Partial<AttemptEntry> = {}): AttemptEntry => ({
 });
 
 describe("the row after an attempt", () => {
-  test("says how the delivery stands, and what the receiver answered last", () => {
+  test("has the state of the delivery, and the receiver's last answer", () => {
     const common = { destinationId: DESTINATION, eventId: 128, attempts: 1, firstAttemptAt: START + 10_000 };
     expect(rowAfter(attempted(204))).toMatchObject({
       ...{ ...common, state: "delivered", reason: null, nextAttemptAt: null, endedAt: START + 10_200 },
@@ -77,7 +77,7 @@ describe("the row after an attempt", () => {
     expect(rowAfter(attempted(500, { row }))).toMatchObject({ ...row, attempts: 5 });
   });
 
-  test("keeps the age limit that the first attempt has fixed, whatever the policy says by now", () => {
+  test("keeps the age limit that the first attempt has fixed, whatever the policy says now", () => {
     const row = { firstAttemptAt: START - DAY, giveUpAt: START + HOUR };
     expect(rowAfter(attempted(500, { row }))).toMatchObject(row);
   });
@@ -93,7 +93,7 @@ describe("the row after an attempt", () => {
 });
 
 describe("the next attempt", () => {
-  test("is none where one cause has had its attempts of this generation, of those that the log still has", () => {
+  test("does not exist if one cause has used up its attempts of this generation, of those still in the log", () => {
     const policy = resolveRetry({ preset: "textbook", schedule: [1], jitter: "none" });
     const limit = policy.rules.attemptLimits.http_404 ?? 0;
     expect(limit).toBeGreaterThan(2);
@@ -108,11 +108,11 @@ describe("the next attempt", () => {
     expect(stateAfter([...past(3, { status: 500 }), ...past(limit - 1)])).toBe("dead");
     // The oldest one is of the former generation.
     expect(stateAfter(past(limit - 1), limit - 2)).toBe("retrying");
-    // Of more attempts than the log has.
+    // A delivery with more attempts than the log has.
     expect(stateAfter(past(limit - 1), limit + 30)).toBe("dead");
   });
 
-  test("comes after a wait that grows from the one before it, where the policy says so", () => {
+  test("comes after a wait that grows from the one before it, if the policy says so", () => {
     const policy = resolveRetry({ schedule: [10, 100_000], jitter: "decorrelated" });
     const waitAfter = (row: Partial<DeliveryRow>) => {
       const { nextAttemptAt } = rowAfter(attempted(500, { row }), policy, 0.5);
@@ -145,8 +145,8 @@ describe("the next attempt", () => {
   });
 });
 
-describe("what is done about an attempt", () => {
-  test("pauses the destination after a 410 alone", () => {
+describe("the processing of an attempt", () => {
+  test("pauses the destination only after a 410", () => {
     const goneAfter = (status: number) =>
       attemptDisposition(finish(attempted(status), steady, 0.5), undefined).gone ?? false;
     expect([204, 400, 410, 500].map(goneAfter)).toEqual([false, false, true, false]);
@@ -167,7 +167,7 @@ describe("the log of a delivery", () => {
   const logAfter = (own: Partial<Attempt>, log: readonly AttemptEntry[] = []) =>
     rowAfter(attempted(own, { row: { log } })).log;
 
-  test("has an entry of each attempt with what there is to say about it, and nothing else", () => {
+  test("has an entry for each attempt with its known facts, and nothing else", () => {
     const times = { at: START + 10_000, latencyMs: 200 };
     expect(logAfter({})).toStrictEqual([{ ...times, status: 500 }]);
     expect(logAfter({ exchange: { kind: "timeout" } })).toStrictEqual([{ ...times, error: "timeout" }]);
@@ -182,7 +182,7 @@ describe("the log of a delivery", () => {
     ]);
   });
 
-  test("notes where a redirect led, up to 200 characters, and what was not done as the receiver asked", () => {
+  test("notes where a redirect led, up to 200 characters, and which wish of the receiver was not met", () => {
     const noteAfter = (status: number, own: Partial<Attempt>, retryAfter?: string) =>
       logAfter({ ...own, exchange: { kind: "response", status, ...(retryAfter && { retryAfter }) } })[0]
         ?.note;
@@ -201,7 +201,7 @@ describe("the log of a delivery", () => {
     ]);
   });
 
-  test("keeps of earlier answers the beginnings, those of the newest first while there is room", () => {
+  test("keeps the beginnings of earlier answers, the newest first while there is room", () => {
     const long = (text: string) => ({ excerpt: text.repeat(4_096) });
     const lengthsOf = (log: readonly AttemptEntry[]) => log.map(({ excerpt }) => excerpt?.length);
     expect(
@@ -230,8 +230,8 @@ describe("the log of a delivery", () => {
   });
 });
 
-describe("the row of a delivery that nothing is recorded of", () => {
-  test("is as if it had been written when the event was accepted", () => {
+describe("the row of a delivery without a record", () => {
+  test("is the same as if it had been written when the event was accepted", () => {
     expect(currentRow(loadedDelivery())).toStrictEqual({
       ...{ destinationId: DESTINATION, eventId: 128, state: "waiting", reason: null, attempts: 0 },
       ...{ nextAttemptAt: null, generation: 0, firstAttemptAt: null, giveUpAt: START + 14 * DAY },
@@ -250,7 +250,7 @@ describe("the row of a delivery that nothing is recorded of", () => {
 });
 
 describe("a stored row", () => {
-  test("is taken as it is, and known for what a bit of a pack cannot say", () => {
+  test("is used as it is, and recognized as more than a bit of a pack", () => {
     const row = { reason: "http_500" as const, attempts: 3 };
     const plain = loadedDelivery({ row });
     expect(currentRow(plain)).toStrictEqual(plain.row);
@@ -262,7 +262,7 @@ describe("a stored row", () => {
   });
 
   const refusal = { reason: "hold", until: START + 7 } as const;
-  test("waits, is in flight or ends with all that was known of it", () => {
+  test("waits, is in flight or ends with everything that was known of it", () => {
     const delivery = loadedDelivery({ row: { attempts: 3, log: [entry(START)] } });
     const waits = { ...delivery.row, state: "waiting", reason: "hold", nextAttemptAt: START + 7 };
     expect(waitingRow(delivery, refusal)).toStrictEqual(waits);
@@ -275,20 +275,20 @@ describe("a stored row", () => {
     expect(waitingDisposition(delivery, refusal)).toStrictEqual({ delivery, row: waits });
   });
 
-  test("that waits already is not written again", () => {
+  test("that already waits is not written again", () => {
     const delivery = loadedDelivery({ row: { state: "waiting" } });
     expect(waitingDisposition(delivery, refusal)).toStrictEqual({ delivery });
   });
 });
 
-describe("what is counted of an attempt", () => {
+describe("the counts of an attempt", () => {
   const metricOf = (attempt: Attempt) => finish(attempt, steady, 0.5).metric;
 
   test.each([
     [204, "2xx", "delivered"],
     [500, "5xx", "again"],
     [400, "4xx", "dead"],
-  ])("with the answer %d is its result, its end and how long it took", (status, result, end) => {
+  ])("with the answer %d are its result, its end and its duration", (status, result, end) => {
     const row = { attempts: 2 };
     expect(metricOf(attempted(status, { row }))).toMatchObject({ attempt: 3, result, end, tookMs: 200 });
   });
@@ -309,7 +309,7 @@ describe("what is counted of an attempt", () => {
     ["a retry by its own time", { row: { attempts: 1, nextAttemptAt: START + 9_000 } }, 1_000],
     ["a retry without a time as if it were in time", { row: { attempts: 1, nextAttemptAt: null } }, 0],
     ["one before its time as if it were in time", { row: { attempts: 1, nextAttemptAt: START + 99_000 } }, 0],
-  ])("has the delay of %s", (_, given, lateMs) => {
+  ])("have the delay of %s", (_, given, lateMs) => {
     expect(metricOf(attempted(204, given)).lateMs).toBe(lateMs);
   });
 });

@@ -35,7 +35,7 @@ function answerTo(destination: string, script: Script): void {
   world.receiver.script(urlOf(destination), script);
 }
 
-test("a receiver that is gone is sent one request, and the rest of its batch waits for an operator", async () => {
+test("a receiver that is gone gets one request, and the rest of its batch waits for an operator", async () => {
   const destination = await newDestination();
   world.receiver.script(urlOf(destination), 410);
   const messages = await world.post(20);
@@ -119,7 +119,7 @@ describe("a failure", () => {
     expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "expired", attempts: 2 });
   });
 
-  test("counts the age limit from the first attempt, however long that has been held back", async () => {
+  test("counts the age limit from the first attempt, however long that was held back", async () => {
     const destination = await newDestination({ retry: { give_up_after: 3_600 } });
     answerTo(destination, 500);
     const [message] = await world.post();
@@ -280,7 +280,7 @@ describe("a success whose rate-limit headers allow", () => {
   const stating = (limits: string) => () =>
     new Response(null, { status: 204, headers: { ratelimit: limits } });
 
-  test("nothing for a while holds the destination until then, before anything is refused", async () => {
+  test("nothing for a while holds the destination for that time, before anything is refused", async () => {
     const { destination } = await deliverTo(stating('"default";r=0;t=30'));
     await world.consume((await world.post()).filter((message) => message.destinationId === destination));
     expect(world.receiver.calls).toHaveLength(1);

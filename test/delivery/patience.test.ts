@@ -77,7 +77,7 @@ describe("an attempt without a response after a second", () => {
     });
   });
 
-  test("leaves what had not been started yet waiting", async () => {
+  test("leaves deliveries waiting that had not been started", async () => {
     await silentDestination();
     const messages = await world.post(5);
     expect(await bringAndWait(messages, 1)).toEqual(Array(5).fill("acked"));
@@ -111,7 +111,7 @@ describe("a late response", () => {
     expect(world.deliveryQueue.taken()).toEqual([]);
   });
 
-  test("has a message of its own when it is a failure", async () => {
+  test("gets a separate message when it is a failure", async () => {
     const slow = await silentDestination();
     const messages = await world.post();
     await bringAndWait(messages, 1);
@@ -163,7 +163,7 @@ describe("a late response", () => {
 });
 
 describe("receivers that hang", () => {
-  test("delay a batch of others no longer than attempts are started, even if they are five", async () => {
+  test("delay a batch of others no longer than attempts are started, even if there are five of them", async () => {
     for (let i = 0; i < 5; i++) await silentDestination();
     const healthy = await newDestination();
     world.gates.before((method, name) =>

@@ -11,7 +11,7 @@ const gateCalls = (calls: Readonly<Record<string, number>>) =>
   Object.entries(calls).reduce((sum, [name, n]) => sum + (name.startsWith("gate ") ? n : 0), 0);
 
 describe("a destination with default limits that has answered one 429", () => {
-  it("is sent what waits for it, at the learned rate", async () => {
+  it("gets the waiting deliveries, at the learned rate", async () => {
     const world = virtualWorld({ seed: 3, latency: near });
     const shop = world.destination();
     world.script(shop, { status: 429, headers: { "retry-after": "5" } }, 204);
@@ -36,7 +36,7 @@ describe("a rate of one in ten seconds without bursts", () => {
   });
 });
 
-describe("a rate of five a second whose burst nobody has set", () => {
+describe("a rate of five a second without a set burst", () => {
   it("lets no more than two seconds' worth through in any one second", async () => {
     const world = virtualWorld({ seed: 3 });
     const shop = world.destination({ ratePerSecond: 5 });
@@ -49,8 +49,8 @@ describe("a rate of five a second whose burst nobody has set", () => {
   });
 });
 
-describe("a lease whose deliveries cannot be looked up", () => {
-  it("is ended at once, as unused, and does not keep the one probe for as long as it lasts", async () => {
+describe("a lease whose deliveries cannot be loaded", () => {
+  it("is ended at once, as unused, and does not hold the one probe until it expires", async () => {
     let broken = false;
     const world = virtualWorld({
       seed: 3,

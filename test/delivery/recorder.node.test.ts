@@ -66,7 +66,7 @@ function ending(event: number, { gone = false, hasRow = true, destination = "dst
   return { delivery, row: overRow(delivery, "dead", "expired", clock.now()), gone };
 }
 
-/** What has become of reports, in their order. */
+/** The results of reports, in their order. */
 function watched() {
   const states: string[] = [];
   const watch = <T>(promise: Promise<T>) => {
@@ -96,7 +96,7 @@ describe("a report", () => {
     expect(log).toEqual([]);
   });
 
-  test("of nothing is done at once, without a write", async () => {
+  test("without content is done at once, without a write", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([]));
@@ -108,7 +108,7 @@ describe("a report", () => {
     expect(trips).toEqual([]);
   });
 
-  test("while a write is under way goes in the next, together with all others of that time", async () => {
+  test("during a write goes into the next one, together with all others of that time", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));
@@ -194,7 +194,7 @@ describe("a report whose neighbours are near", () => {
   });
 });
 
-describe("a report that nothing depends on", () => {
+describe("a report that can wait", () => {
   test("is written with the next of the others", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
@@ -246,7 +246,7 @@ describe("a write that hangs", () => {
     expect(trips).toHaveLength(2);
   });
 
-  test("is followed by one write at a time, which it does not join when it ends after all", async () => {
+  test("is followed by one write at a time, which it does not rejoin when it ends after all", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));
@@ -331,7 +331,7 @@ describe("a write that fails", () => {
     expect(stored()).toEqual([129]);
   });
 
-  test("is repeated with all of its reports, and at last with each alone: one that D1 does not take keeps no other out", async () => {
+  test("is repeated with all of its reports, and finally with each alone, so that one that D1 rejects does not block others", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));
@@ -364,7 +364,7 @@ describe("a delivery that ends as dead and holds its line", () => {
     };
     return { delivery, row: overRow(delivery, state, "expired", clock.now()) };
   }
-  /** What is published, and by how many calls. */
+  /** The published news, and the number of calls. */
   let held: unknown[];
   let calls: number;
   beforeEach(() => {
@@ -430,7 +430,7 @@ describe("destinations that are gone", () => {
     expect(paused()).toEqual(["dst_a", "dst_b"]);
   });
 
-  test("are paused once, and their pause is reported, where the first answer of D1 is lost", async () => {
+  test("are paused once, and their pause is reported, even if the first answer of D1 is lost", async () => {
     const { states, watch } = watched();
     watch(report(services, [ending(128, { gone: true })]));
     await answer(0, "lost");
@@ -440,7 +440,7 @@ describe("destinations that are gone", () => {
     expect(states).toEqual(["paused dst_a"]);
   });
 
-  test("are paused where nothing else is to be written", async () => {
+  test("are paused even if nothing else is to be written", async () => {
     const { states, watch } = watched();
     const { delivery } = ending(128);
     watch(report(services, [{ delivery, gone: true }]));

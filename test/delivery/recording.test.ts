@@ -99,14 +99,14 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     expect(settled).toEqual([quick, slow.id]);
   });
 
-  test("is recorded together with what was decided without an attempt", async () => {
+  test("is recorded together with decisions without an attempt", async () => {
     const [slow, quick] = [await silentDestination(), await silentDestination()];
     const paused = await newDestination({ status: "paused" });
     const messages = await world.post();
     world.d1.used();
     const batch = consume(messages);
     await world.receiver.called(2);
-    // What was decided without an attempt waits for company too.
+    // Dispositions without an attempt wait to share a write, too.
     await world.clock.asleep(RIDE_MS);
     quick.end(204);
     await noCompany();
@@ -122,7 +122,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
   });
 });
 
-test("a crash after the first destination is recorded repeats the others alone", async () => {
+test("a crash after the first destination is recorded repeats only the others", async () => {
   const quick = await newDestination();
   const slow = await newDestination();
   const others = [slow, await newDestination()];
@@ -193,7 +193,7 @@ describe("a write that fails", () => {
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
   });
 
-  test("because of one destination fails for that one alone, also when others share it", async () => {
+  test("because of one destination fails only for that one, also when others share it", async () => {
     const places = [await newDestination(), await newDestination(), await newDestination()];
     for (const id of places) world.receiver.script(urlOf(id), BUSY);
     const poisoned = places[1] ?? "";
@@ -232,7 +232,7 @@ describe("a recorder", () => {
     return rows.map((row) => ({ delivery: {} as never, row: loadedRow(row) }));
   }
 
-  test("has one write under way, and what is reported meanwhile shares the next", async () => {
+  test("has one write under way, and reports that come meanwhile share the next", async () => {
     const [a, b, c] = await dispositions(3);
     if (!a || !b || !c) throw new Error("They are there");
     const { recorder, held } = heldWrites();

@@ -60,7 +60,7 @@ describe("the same message in two batches at once", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
-  test("is one attempt when one looks it up before the other ends it, and requests admission after that", async () => {
+  test("is one attempt when one loads it before the other ends it, and requests admission after that", async () => {
     const messages = await world.post();
     const { batch, results } = batchOf("breakwater-deliveries", messages.map(messageFor));
     const between = async () => {

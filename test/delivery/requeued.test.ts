@@ -72,7 +72,7 @@ test("a requeued delivery ends when it is delivered, and may be sent again", asy
   expect(world.receiver.calls).toHaveLength(4);
 });
 
-test("a delivery of a pack that is sent again gets the same bytes once more, whatever repeats come late", async () => {
+test("a delivery of a pack that is sent again has the same bytes, whatever late repeats come", async () => {
   world.receiver.script(urlOf(destination), 204);
   await sendWaiting();
   const messages = await world.post();

@@ -1,4 +1,4 @@
-/** What is asked of the resolver of names, what its answers mean, and what is remembered of them. */
+/** Queries of the resolver of names, the meaning of its answers, and their cache. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { resolve } from "../../src/delivery/url-guard.ts";
 import type { Script } from "../support/receivers.ts";
@@ -32,7 +32,7 @@ function scripted(name: string, a: Script | readonly Record[], aaaa: readonly Re
   sending.receiver.script(question(name, 28), answer(aaaa, {}, 28));
 }
 
-test("both kinds of addresses are asked for, over HTTPS, and no redirect is followed", async () => {
+test("both kinds of addresses are queried, over HTTPS, without following redirects", async () => {
   const name = newName();
   scripted(name, [{ data: "8.8.8.8" }]);
   expect(await resolve(sending.services, `https://${name.toUpperCase()}..:8443/hook`)).toEqual(PUBLIC);
@@ -80,13 +80,13 @@ describe("a name", () => {
     ["fails, whatever it says", answer([{ data: "8.8.8.8" }], { Status: 2 }), "failed with code 2"],
     ["cannot be reached", new Error("connection refused"), "connection refused"],
     ["answers in another form", answer([{ data: "8.8.8.8", TTL: "x" as never }]), "TTL"],
-  ])("is not known where the resolver %s", async (_, script, fault) => {
+  ])("is unknown if the resolver %s", async (_, script, fault) => {
     const name = newName();
     scripted(name, script);
     expect(await ask(name)).toEqual({ kind: "unknown", fault: expect.stringContaining(fault) });
   });
 
-  test("that does not exist passes: nothing can be sent to it", async () => {
+  test("that does not exist passes, because nothing can be sent to it", async () => {
     const name = newName();
     scripted(name, answer([], { Status: 3 }));
     expect(await ask(name)).toEqual(PUBLIC);
@@ -94,7 +94,7 @@ describe("a name", () => {
   });
 });
 
-describe("nothing is asked", () => {
+describe("no query is made", () => {
   test.each(["https://8.8.8.8/", "https://[::1]/", "no URL"])("about %s", async (url) => {
     expect(await resolve(sending.services, url)).toEqual(PUBLIC);
     expect(asked()).toEqual([]);
@@ -107,7 +107,7 @@ describe("nothing is asked", () => {
   });
 });
 
-describe("an answer is remembered", () => {
+describe("an answer is cached", () => {
   test.each<[string, readonly number[], readonly number[], number]>([
     ["for the shortest of its times", [300, 120], [90, 240], 90],
     ["for half a minute at least", [29, 400], [], 30],
@@ -126,7 +126,7 @@ describe("an answer is remembered", () => {
     expect(asked()).toHaveLength(4);
   });
 
-  test("for its own name and resolver alone", async () => {
+  test("for its own name and resolver only", async () => {
     const [inner, other] = [newName(), newName()];
     scripted(inner, [{ data: "10.0.0.1" }]);
     scripted(other, [{ data: "8.8.8.8" }]);
@@ -138,7 +138,7 @@ describe("an answer is remembered", () => {
     expect(await ask(inner)).toEqual(PUBLIC);
   });
 
-  test("for five seconds where the resolver failed", async () => {
+  test("for five seconds if the resolver failed", async () => {
     const name = newName();
     scripted(name, 500);
     await ask(name);
@@ -150,7 +150,7 @@ describe("an answer is remembered", () => {
     expect(await ask(name)).toEqual(PUBLIC);
   });
 
-  test("of a thousand names, those that were asked for last", async () => {
+  test("for a thousand names, those that were queried last", async () => {
     const all = Array.from({ length: 1_000 }, newName);
     for (const [i, name] of all.entries()) scripted(name, [{ data: "8.8.8.8", TTL: i === 0 ? 30 : 300 }]);
     for (const name of all) await ask(name);

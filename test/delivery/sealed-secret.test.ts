@@ -54,7 +54,7 @@ describe("a secret that cannot be opened", () => {
     expect(world.receiver.calls.map(({ url }) => url)).toEqual([urlOf(other)]);
   });
 
-  test("no longer keeps deliveries waiting once it opens again: the sweep schedules a drain", async () => {
+  test("no longer makes deliveries wait once it opens again: the sweep schedules a drain", async () => {
     const sealed = await vault.seal(destination, newSecret("hmac-sha256"));
     await spoil("nonsense");
     const [message] = await world.post();

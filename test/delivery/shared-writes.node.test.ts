@@ -49,11 +49,11 @@ async function deliverTo(answersMs: readonly number[], paused = 0) {
 /** Each so much later than the one before it. */
 const apart = (count: number, ms: number) => Array.from({ length: count }, (_, i) => ANSWER_MS + i * ms);
 
-describe("the outcomes of destinations that are sent to at the same time", () => {
+describe("the outcomes of destinations that get requests at the same time", () => {
   it.each([
     ["at once", 0],
     ["within a few milliseconds", 1],
-  ])("go in one write where all answer %s", async (_, ms) => {
+  ])("go into one write if all answer %s", async (_, ms) => {
     expect(await deliverTo(apart(5, ms))).toEqual({
       writes: 1,
       overlapping: 0,
@@ -70,11 +70,11 @@ describe("the outcomes of destinations that are sent to at the same time", () =>
     expect(await deliverTo([ANSWER_MS], 1)).toMatchObject({ writes: 1, lastOnRecordMs: ANSWER_MS + D1_MS });
   });
 
-  it("go in one write for each connection's turn where there are more destinations than connections", async () => {
+  it("go into one write for each round of connections if there are more destinations than connections", async () => {
     expect(await deliverTo(apart(10, 0))).toMatchObject({ writes: 2 });
   });
 
-  it("go each in a write of its own where the destinations answer one after the other", async () => {
+  it("go into separate writes if the destinations answer one after the other", async () => {
     const { writes, overlapping, lastOnRecordMs } = await deliverTo(apart(5, 100));
     expect({ writes, overlapping }).toEqual({ writes: 5, overlapping: 0 });
     expect(lastOnRecordMs).toBe(ANSWER_MS + 400 + D1_MS);
@@ -87,7 +87,7 @@ describe("the outcomes of destinations that are sent to at the same time", () =>
   });
 });
 
-it("a destination alone is on record one round trip after its answer", async () => {
+it("a single destination is recorded one round trip after its answer", async () => {
   expect(await deliverTo([ANSWER_MS])).toEqual({
     writes: 1,
     overlapping: 0,

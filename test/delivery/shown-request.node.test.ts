@@ -25,16 +25,16 @@ const ours = {
   "webhook-signature": "v1,***",
 };
 
-test("without headers of anybody's own they are ours, and the signature is masked", () => {
+test("without further headers Breakwater's are shown, with the signature masked", () => {
   expect(shownHeaders(request, destination())).toStrictEqual(ours);
 });
 
-test("the number of the attempt is left out where it is not known", () => {
+test("the number of the attempt is left out if it is not known", () => {
   const { "webhook-attempt": _, ...others } = ours;
   expect(shownHeaders({ ...request, attempt: undefined }, destination())).toStrictEqual(others);
 });
 
-test("headers of the event and of the destination are masked, in lower case, and ours stand over them", () => {
+test("headers of the event and of the destination are masked, in lower case, after Breakwater's", () => {
   const headers = { "X-Trace": "t1", "WEBHOOK-ID": "forged" };
   const own = { sealedHeaders: { "X-Api-Key": "sealed", "Content-Type": "sealed" } };
   expect(shownHeaders({ ...request, headers }, destination(own))).toStrictEqual({

@@ -34,7 +34,7 @@ async function headersOf(
   return sign({ id: "evt_1", type: "order.created", body: utf8(body) }, at);
 }
 
-test("svix: Svix's library accepts the signature under its own header names alone", async () => {
+test("svix: Svix's library accepts the signature under its own header names only", async () => {
   const {
     "webhook-id": _,
     "webhook-timestamp": __,
@@ -124,7 +124,7 @@ describe("a template", () => {
 describe("several forms at once", () => {
   const all = ["standard", "svix", "stripe", "github", "slack"] as const;
 
-  test("are each signed as if they were alone", async () => {
+  test("are each signed as if alone", async () => {
     const together = await headersOf(
       SECRET,
       all.map((form) => ({ form })),
@@ -159,7 +159,7 @@ describe("after a rotation", () => {
     expect((await headersOf(SECRET, [{ form }], { previous: [OLD] }))[name]).toBe(value);
   });
 
-  test("from a key pair, the previous key signs for Standard Webhooks alone", async () => {
+  test("from a key pair, the previous key signs for Standard Webhooks only", async () => {
     const forms = [{ form: "standard" }, { form: "stripe" }] as const;
     const headers = await headersOf(SECRET, forms, { previous: [newSecret("ed25519")] });
     expect(headers["webhook-signature"]).toMatch(/^v1,\S+ v1a,\S+$/);

@@ -36,7 +36,7 @@ async function signer(
   return signerFor(vault, signing, Date.now());
 }
 
-test("a signature of the specification's test vector is the specification's", async () => {
+test("the signature of the specification's test vector is as specified", async () => {
   const sign = await signer();
   expect(await sign({ id: vector.id, type: TYPE, body: utf8(vector.body) }, vector.at)).toEqual({
     "webhook-id": vector.id,
@@ -45,7 +45,7 @@ test("a signature of the specification's test vector is the specification's", as
   });
 });
 
-test("a signature is of the whole second that is sent, in the middle of one too", async () => {
+test("a signature covers the whole second that is sent, also in the middle of one", async () => {
   const at = Date.now() - (Date.now() % 1000) + 999;
   const headers = await (await signer())(event, at);
   expect(headers["webhook-timestamp"]).toBe(String((at - 999) / 1000));
@@ -99,7 +99,7 @@ describe("after a rotation", () => {
     expect(new Webhook(vector.secret).verify("{}", { ...headers, "webhook-signature": first })).toEqual({});
   });
 
-  test("the old secret signs until the moment of its expiry, and not in it, in a lease that began before too", async () => {
+  test("the old secret signs until just before its expiry, also in a lease that began earlier", async () => {
     const until = now + 60_000;
     const sign = await signer(vector.secret, { secret: OLD, until });
     const count = async (at: number) => (await sign(event, at))["webhook-signature"]?.split(" ").length;

@@ -88,7 +88,7 @@ describe("a target", () => {
     `queue:${ACCOUNT}/${QUEUE}`,
     "service:A/",
     `service:A/${"x".repeat(1_023)}`,
-  ])("%s has nothing against it", async (stored) => {
+  ])("%s accepts it", async (stored) => {
     expect(await obstacleOf(stored)).toBeUndefined();
   });
 });
@@ -135,7 +135,7 @@ describe("the fields of a target", () => {
     expect(found.map(({ field, fault, expected }) => `${field} ${fault}; ${expected}`)).toEqual(faults);
   });
 
-  test("are taken from a body with its nulls left out, and what is no text counts as given", () => {
+  test("are taken from a body without its nulls, and a value that is not text counts as given", () => {
     expect(
       targetAmong({ url: "u", binding: null, path: undefined, token: 7, queue_id: "", color: "red" }),
     ).toEqual({
@@ -163,7 +163,7 @@ describe("the fields of a target", () => {
     ]);
   });
 
-  test("are described in the API's document, and the token is only written", () => {
+  test("are described in the API's document, with the token write-only", () => {
     for (const [field, schema] of Object.entries(targetSchemas))
       expect(schema.meta(), field).toMatchObject({ description: expect.stringMatching(/\w+/) });
     expect(targetSchemas.token.meta()?.writeOnly).toBe(true);
@@ -187,14 +187,14 @@ describe("a binding", () => {
     `binding is "${binding}", which is not known; a binding that the operator lets the tenant ${tenant} use`,
   ];
 
-  test("that the operator lets the tenant use is taken for its kind, and one that is not given by all", () => {
+  test("that the operator lets the tenant use, or all tenants, is accepted for its kind", () => {
     expect(faultsOf("queue", "ORDERS")).toEqual([]);
     expect(faultsOf("service", "BILLING_2")).toEqual([]);
     for (const kind of destinationKinds) expect(faultsOf(kind, undefined)).toEqual([]);
     expect(faultsOf("https", "NOBODY")).toEqual([]);
   });
 
-  test("of the other kind is refused as that, and one of another tenant as unknown", () => {
+  test("of the other kind is refused as such, and one of another tenant as unknown", () => {
     expect(faultsOf("queue", "BILLING_2")).toEqual([
       'binding is "BILLING_2", the binding of a service; the binding of a queue',
     ]);

@@ -25,7 +25,7 @@ async function destination(fields: object = {}) {
 const run = async (fields: object = {}) => sendTestEvent(sending.services, await destination(fields));
 
 describe("a test event", () => {
-  test("is an event of its own id and type, which says what it is, and is logged by its status", async () => {
+  test("is an event with its own id and type, which identifies itself, and is logged with its status", async () => {
     const result = await run({ headers: { "X-Api-Key": "k-e-y-123" } });
     const [call, ...others] = sending.receiver.calls;
     expect(others).toEqual([]);
@@ -45,7 +45,7 @@ describe("a test event", () => {
     expect(sending.log).toEqual([{ what: "test_sent", destination: "dst_1", status: 204, fault: undefined }]);
   });
 
-  test("without a response is logged by what went wrong", async () => {
+  test("without a response is logged with the error", async () => {
     sending.receiver.script(URL_, new Error("Network connection lost."));
     expect(await run()).toMatchObject({ kind: "made", call: { exchange: { kind: "connection_lost" } } });
     expect(sending.log).toEqual([
@@ -76,12 +76,12 @@ describe("a test event", () => {
     return { url: `https://${host}/` };
   }
 
-  test.each(Object.entries(prepared))("is not made where the destination's %s", async (fault, fields) => {
+  test.each(Object.entries(prepared))("is not sent if the destination's %s", async (fault, fields) => {
     expect(await run(await fields())).toEqual({ kind: "not_made", fault: expect.stringContaining(fault) });
     expect(sending.receiver.calls.filter(({ init }) => init.method === "POST")).toEqual([]);
   });
 
-  test("is not made against the guard of targets, nor where it is too large for a queue's message", async () => {
+  test("is not sent if the guard of targets refuses it, or if it is too large for a queue's message", async () => {
     expect(await run({ url: "https://10.0.0.1/" })).toEqual({
       kind: "not_made",
       fault: "The URL points to 10.0.0.1; expected a host on the public internet.",
@@ -93,7 +93,7 @@ describe("a test event", () => {
     expect(sending.receiver.calls).toEqual([]);
   });
 
-  test("has a token fetched even where that has just failed, and tells what the endpoint answers", async () => {
+  test("fetches a token even if that has just failed, and reports the endpoint's answer", async () => {
     const auth: ShownAuth = {
       ...{ kind: "oauth2", token_url: "https://login.example/token", client_id: "shop", scope: null },
       ...{ audience: null, params: {}, client_auth: "body" },
@@ -168,7 +168,7 @@ describe("a handshake", () => {
       () => new Response("x", { status: 403, headers: { "cf-mitigated": "challenge" } }),
       "could not be asked: challenged",
     ],
-  ])("is refused where the receiver %s", async (_, script, fault) => {
+  ])("is refused if the receiver %s", async (_, script, fault) => {
     expect(await shake(script)).toEqual({ kind: "refused", fault });
   });
 });

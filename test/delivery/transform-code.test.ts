@@ -69,7 +69,7 @@ test("the request is the function's", async () => {
   expect(call?.headers.get("content-type")).toBe("application/vnd.x+json");
 });
 
-test("null ends the delivery as cancelled, and what is left out stays the event's", async () => {
+test("null ends the delivery as cancelled, and omitted parts stay the event's", async () => {
   const id = await coded(
     "export default ({ data }) => (data.text === 'no' ? null : { headers: { 'x-a': 'b' } });",
   );
@@ -100,7 +100,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     );
   });
 
-  test("where the invocation dies between the function and the send", async () => {
+  test("if the invocation dies between the function and the send", async () => {
     const id = await coded(COUNTING);
     const messages = await world.post(1, { data: { text: "a" } });
     const { gates } = world.services;
@@ -116,7 +116,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     expect(world.functions.calls).toHaveLength(1);
   });
 
-  test("where two isolates run the function at the same time: the first result stands", async () => {
+  test("if two isolates run the function at the same time: the first result counts", async () => {
     const id = await coded(COUNTING);
     const deliveries = await loaded(id, await world.post(1, { data: { text: "a" } }));
     const made = await Promise.all([1, 2].map(() => transformed(world.services, deliveries)));
@@ -127,7 +127,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     expect(await results()).toHaveLength(1);
   });
 
-  test("with its path, and what was edited by hand meanwhile passes the same guards", async () => {
+  test("with its path, and edits in the database pass the same guards", async () => {
     const code = COUNTING.replace("({ body:", '({ path: "/orders", body:');
     const id = await coded(code, { retry: { schedule: [60, 60], max_attempts: 5 } });
     world.receiver.script(`${urlOf(id)}/orders`, 500, 500, 204);
@@ -235,7 +235,7 @@ test("a batch is one call of the function's object, and without code there is no
 
 const LONG = "'x'.repeat(600_000)";
 
-describe("hostile code harms its own destination alone", () => {
+describe("hostile code harms only its own destination", () => {
   test.each([
     [
       "throws each time",
@@ -369,7 +369,7 @@ describe("hostile code harms its own destination alone", () => {
     expect(sentTo(id)).toEqual(['{"n":1,"of":"a"}']);
   });
 
-  test("that fails always is not run again for the event before another version is saved", async () => {
+  test("that always fails is not run again for the event before another version is saved", async () => {
     const id = await coded("export default () => { throw new Error('x') }");
     const [message] = await consumed();
     await world.answer([{ destination: id, drains: 1 }]);
@@ -406,7 +406,7 @@ test("a promise that never resolves is ended by the platform or by its time", as
   expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "transform_failed" }]);
 });
 
-test("where functions cannot run, deliveries wait uncounted, and are sent once they can", async () => {
+test("if functions cannot run, deliveries wait uncounted, and are sent once they can", async () => {
   const id = await coded(COUNTING);
   world.functions.script(async ({ events }) => events.map(() => functionUnavailable("busy")));
   await world.consume(await world.postBundles(41, { data: { text: "a" } }));

@@ -98,7 +98,7 @@ test.each([
 
 type Answer = (call: FunctionCall, services: Services) => Promise<FunctionOutcome[]>;
 
-/** What every invocation is handed: functions that answer so. */
+/** The functions of every invocation, with these answers. */
 const withFunctions = (answer: Answer) => (services: Services) => {
   const run = (call: FunctionCall) => answer(call, services);
   const functions = { idFromName: (name: string) => name, get: () => ({ run }) };
@@ -109,7 +109,7 @@ const coded = (code: string) => ({ version: 1, after: -1, at: 0, by, code });
 
 test.each([
   1, 2, 3,
-])("code that makes something else each time sends the same bytes on every attempt, through kills, late answers and saved versions (seed %i)", async (seed) => {
+])("code with a different result each time sends the same bytes on every attempt, through kills, late answers and saved versions (seed %i)", async (seed) => {
   let runs = 0;
   const world = virtualWorld({
     seed,

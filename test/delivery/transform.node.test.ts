@@ -1,4 +1,7 @@
-/** What is made of deliveries before their gates are asked: in which version, at which cost, and what is said of those that fail. */
+/**
+ * Transformations of deliveries before their gates are called: in which version, at which cost, and what is said of
+ * those that fail.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import {
@@ -26,7 +29,7 @@ const OTHER = "dst_00000000000000000002";
 let db: D1Database;
 let queries: string[];
 let log: LogLine[];
-/** What the gate was told of deliveries that failed: the version and how many. */
+/** The reports to the gate about deliveries that failed: the version and how many. */
 let counted: unknown[][];
 let background: Promise<unknown>[];
 let functionCalls: FunctionCall[];

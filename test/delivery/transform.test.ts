@@ -128,7 +128,7 @@ describe("the version", () => {
     expect(sentTo(id)).toEqual(['{"v":2}']);
   });
 
-  test("stays the same where the same template is saved again", async () => {
+  test("stays the same if the same template is saved again", async () => {
     const id = await shaping({ body: '{"v":1}' });
     await save(id, { body: '{"v":1}' });
     expect((await findDestination(env.DB, id, TENANT))?.transform).toMatchObject({ version: 1, after: -1 });
@@ -145,7 +145,7 @@ describe("the version", () => {
   });
 });
 
-describe("a delivery that the transformation fails for", () => {
+describe("a delivery for which the transformation fails", () => {
   test("waits with its reason: no attempt, no lease, no circuit; the same version's neighbours are sent", async () => {
     const id = await shaping(FAULTY);
     const [faulty] = await world.post(1, { data: { text: "no json" } });
@@ -174,7 +174,7 @@ describe("a delivery that the transformation fails for", () => {
     expect(world.logged("transform_failed")).toHaveLength(1);
   });
 
-  test("is sent by the next version that makes a request of it", async () => {
+  test("is sent by the next version that makes a request from it", async () => {
     const id = await shaping(FAULTY);
     const messages = await world.post(1, { data: { text: "no json" } });
     await world.consume(messages);
@@ -187,7 +187,7 @@ describe("a delivery that the transformation fails for", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
-  test("has the destination paused with the forty-first of a version, and not with those of two", async () => {
+  test("pauses the destination with the forty-first of one version, but not of two", async () => {
     const id = await shaping(FAULTY);
     const statusOf = async () => (await findDestination(env.DB, id, TENANT))?.statusReason;
     await world.consume(await world.post(40, { data: { text: "no" } }));
@@ -202,7 +202,7 @@ describe("a delivery that the transformation fails for", () => {
     expect(await statusOf()).toBe("transform_failing");
   });
 
-  test("does not keep a half-open circuit from its probe", async () => {
+  test("does not block the probe of a half-open circuit", async () => {
     const id = await shaping(FAULTY);
     await world.consume(await world.post(1, { data: { text: "no" } }));
     await world.settled();
@@ -219,7 +219,7 @@ describe("a delivery that the transformation fails for", () => {
     expect(sentTo(id).filter((body) => body === '{"a": 2 }')).toHaveLength(3);
   });
 
-  test("waits also where an edit by hand has left no transformation", async () => {
+  test("also waits if an edit in the database has left no transformation", async () => {
     const id = await shaping({ body: '{"v":1}' });
     await execute("UPDATE destinations SET transform = 'nonsense' WHERE id = ?1", id);
     await world.consume(await world.post(1));
@@ -228,7 +228,7 @@ describe("a delivery that the transformation fails for", () => {
     await world.settled();
   });
 
-  test("waits for that from then on where it has waited for its destination before", async () => {
+  test("waits for the transformation from then on, even if it has waited for its destination before", async () => {
     const id = await shaping({ body: '{"v":1}' }, { status: "paused" });
     const [message] = await world.post(1);
     await world.consume(message ? [message] : []);

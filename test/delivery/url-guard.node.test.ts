@@ -94,7 +94,7 @@ describe("targetFault", () => {
     });
   });
 
-  describe("where private addresses are allowed", () => {
+  describe("if private addresses are allowed", () => {
     it.each([
       1,
       22,
@@ -176,7 +176,7 @@ describe("isAddress", () => {
     fc.string(),
   );
 
-  it("says what the library says, of addresses in every spelling and of names", () => {
+  it("agrees with the library about addresses in every spelling and about names", () => {
     fc.assert(
       fc.property(written, (host) => isAddress(host) === ipaddr.isValid(host)),
       { numRuns: 5_000 },
@@ -189,7 +189,7 @@ describe("isAddress", () => {
     "f00d.g",
     "feed.fax-1",
     "x.y",
-  ])("does not ask the library about %s, which it would throw and catch an error for", (name) => {
+  ])("does not call the library for %s, for which it would throw and catch an error", (name) => {
     const isValid = vi.spyOn(ipaddr, "isValid");
     expect(isAddress(name)).toBe(false);
     expect(isValid).not.toHaveBeenCalled();

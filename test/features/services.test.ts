@@ -1,6 +1,6 @@
 /**
- * Every service of every feature, taken up as it is written: without its scope, or for a visitor of the portal whom nothing
- * is allowed, it refuses before it reads its input. What a foreign tenant may not see is in
+ * Every service of every feature, taken up as it is written: without its scope, or for a visitor of the portal whom
+ * nothing is allowed, it refuses before it reads its input. The secrets of foreign tenants are tested in
  * strangers.deep.test.ts.
  */
 import { beforeEach, describe, expect, test } from "vitest";
@@ -112,7 +112,7 @@ test.each(Object.entries(needed))("the role %s is the least for these services",
   expect(found.map(({ name }) => name).sort()).toEqual(names);
 });
 
-test("the role look is enough for exactly the services that a key with the scope read may use", () => {
+test("the role look permits exactly the services that a key with the scope read may use", () => {
   for (const { name, service } of services)
     expect([name, roleFor(service.permission) === "look"]).toEqual([
       name,
@@ -159,7 +159,7 @@ describe.each(services)("$name", ({ service }) => {
   });
 
   if (action !== "read")
-    test("is refused to a visitor whom nothing is allowed", async () => {
+    test("is refused to a visitor without any permission", async () => {
       const visit = accessUnder(nothing);
       world.d1.used();
       expect(await call({ scopes, tenant: "acme", visit })).toMatchObject({ kind: "forbidden" });

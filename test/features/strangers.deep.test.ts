@@ -15,7 +15,7 @@ import { everyService as services } from "../support/every-service.ts";
 import { thingsOf } from "../support/operations.ts";
 import { type Owned, serviceInputs } from "../support/service-inputs.ts";
 
-/** Whose gates have been named since the last test began. */
+/** The destinations whose gates have been named since the last test began. */
 const gatesNamed: string[] = [];
 
 const { call: request, services: ofApi } = testApi({
@@ -62,7 +62,7 @@ async function owned(tenant: string): Promise<Owned> {
   };
 }
 
-/** Whatever is in a value, as text: streams and generators are read to their first part. */
+/** The contents of a value, as text: streams and generators are read to their first part. */
 async function textIn(value: unknown): Promise<string> {
   if (value instanceof ReadableStream) {
     const reader = value.getReader();
@@ -107,7 +107,7 @@ function spelled(input: unknown, { tenant, ids }: Owned, spell: (text: string) =
   return within(input);
 }
 
-/** Whatever is the tenant's alone, and not in the input. */
+/** The texts that only the tenant has, and that are not in the input. */
 function marksOf({ tenant, ids, canary, event }: Owned, input: unknown = null): string[] {
   // The event's number is its id.
   const known = JSON.stringify(input).replaceAll(`${event.id}`, ids.events ?? "");

@@ -30,7 +30,7 @@ function interrupted() {
   return { services, calls, now: () => now };
 }
 
-test("a hold that is reported again says when it is sent again, so that it ends no later", async () => {
+test("a repeated report of a hold has its own sending time, so that the hold ends no later", async () => {
   const { services, calls, now } = interrupted();
   await holdAtGate(services, "dst_1", START + 30_000);
   expect(calls).toEqual([
@@ -40,7 +40,7 @@ test("a hold that is reported again says when it is sent again, so that it ends 
   expect(now()).toBeGreaterThan(START + 1_000);
 });
 
-test("a settlement that is sent again says when it is sent again", async () => {
+test("a repeated settlement has its own sending time", async () => {
   const { services, calls, now } = interrupted();
   await settleAtGate(services, "dst_1", { lease: "a", signals: [], left: 0 }, steady);
   expect(calls.map(([request]) => request)).toMatchObject([{ sentAt: START }, { sentAt: now() }]);

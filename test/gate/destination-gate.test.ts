@@ -86,7 +86,7 @@ async function storeState(value: unknown): Promise<void> {
 }
 
 describe("in flight", () => {
-  test("are never more than the limit, however many ask at once", async () => {
+  test("are never more than the limit, however many requests come at once", async () => {
     await earnTrust();
     const asks = Array.from({ length: 20 }, (_, i) => admit([3 * i, 3 * i + 1, 3 * i + 2]));
     const answers = await Promise.all(asks);
@@ -97,7 +97,7 @@ describe("in flight", () => {
     for (const answer of refused) expect(answer.refused?.reason).toBe("concurrency");
   });
 
-  test("is one to a destination that is not known yet", async () => {
+  test("is one delivery to an unknown destination", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => admit([2 * i, 2 * i + 1])));
     expect(answers.filter(({ grant }) => grant !== null).map(({ grant }) => grant?.width)).toEqual([1]);
   });
@@ -127,7 +127,7 @@ describe("in flight", () => {
     expect(await admit([3])).toMatchObject({ grant: { deliveries: [3] } });
   });
 
-  test("is nothing of a lease that was never settled and whose time is over, and of none before", async () => {
+  test("is nothing of an expired unsettled lease, nor of an earlier one", async () => {
     const { expiresInMs } = await admitted([7]);
     clock.pass(expiresInMs - 1);
     expect(await admit([7])).toMatchObject({ grant: null });
@@ -136,7 +136,7 @@ describe("in flight", () => {
   });
 });
 
-describe("to settle", () => {
+describe("settling", () => {
   test("twice changes nothing more than once", async () => {
     const { id } = await admitted([1]);
     expect(await settle(id, Array.from({ length: 5 }, unhealthy))).toMatchObject({
@@ -170,7 +170,7 @@ describe("to settle", () => {
   });
 });
 
-describe("to look", () => {
+describe("peeking", () => {
   test("says why a delivery would wait, and changes nothing", async () => {
     const { id } = await admitted([1]);
     await settle(id, Array.from({ length: 5 }, unhealthy));
@@ -179,13 +179,13 @@ describe("to look", () => {
     expect(await storedState()).toEqual(before);
   });
 
-  test("refuses nothing while it is not blocked, and stores nothing", async () => {
+  test("refuses nothing while the gate is not blocked, and stores nothing", async () => {
     expect(await gateOf(destination).refusal(settings)).toBeNull();
     expect(await storedState()).toBeUndefined();
   });
 });
 
-test("the alarm overwrites nothing that is admitted while it enqueues drains", async () => {
+test("the alarm overwrites no admission made while it enqueues drains", async () => {
   await gateOf(destination).scheduleDrain();
   await runInDurableObject(gateOf(destination), (gate) => {
     const sendBatch = async () => void (await gate.admit(ask([1]), settings));
@@ -230,7 +230,7 @@ describe("a hold that is reported at once", () => {
     expect(await admit([2])).toMatchObject({ refused: { reason: "hold", until } });
   });
 
-  test("ends with one attempt at a time, whatever other leases brought home meanwhile", async () => {
+  test("ends with one attempt at a time, whatever other leases achieved meanwhile", async () => {
     await earnTrust();
     const { id } = await admitted([1, 2, 3]);
     await gateOf(destination).hold(clock.now() + 30_000);
@@ -241,7 +241,7 @@ describe("a hold that is reported at once", () => {
 });
 
 describe("a hold that a person clears", () => {
-  test("ends at once, and drains are scheduled for what waits", async () => {
+  test("ends at once, and drains are scheduled for waiting deliveries", async () => {
     await gateOf(destination).hold(clock.now() + 86_400_000);
     expect(await admit([2])).toMatchObject({ refused: { reason: "hold" } });
     expect(await gateOf(destination).clearHold()).toEqual(["hold_ended"]);
@@ -267,7 +267,7 @@ describe("a gate that forgets its destination", () => {
 });
 
 describe("a delivery that was settled", () => {
-  test("after the caller had read it is not granted on an outdated read", async () => {
+  test("after the caller's read is not granted on that outdated read", async () => {
     const { id } = await admitted([1]);
     clock.pass(500);
     await settle(id, [healthy()]);
@@ -276,14 +276,14 @@ describe("a delivery that was settled", () => {
     expect(late).toMatchObject({ grant: { deliveries: [2] }, inFlight: { deliveries: [1] } });
   });
 
-  test("before the caller read it is granted", async () => {
+  test("before the caller's read is granted", async () => {
     const { id } = await admitted([1]);
     await settle(id, [healthy()]);
     clock.pass(500);
     expect(await admit([1], { lookedUpMsAgo: 300 })).toMatchObject({ grant: { deliveries: [1] } });
   });
 
-  test("is to be read again under its lease by a caller whose read is older than what the gate remembers", async () => {
+  test("must be reread under its lease if the caller's read is older than the gate's memory", async () => {
     expect(await admit([1], { lookedUpMsAgo: 6_001 })).toMatchObject({
       grant: { deliveries: [1] },
       readAgain: true,
@@ -355,7 +355,7 @@ describe("a stored state", () => {
     expect(await gateOf(destination).view(settings)).toMatchObject({ circuit: "closed" });
   });
 
-  test("that is whole is none of these, in any state of the circuit", async () => {
+  test("that is complete is none of these, in any state of the circuit", async () => {
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});
     const { id } = await admitted([1]);
     await settle(id, Array.from({ length: 5 }, unhealthy));
@@ -378,7 +378,7 @@ describe("an alarm that has gone off", () => {
     return taken();
   }
 
-  test("is set again in case its drain is lost, and sends for no second one before that", async () => {
+  test("is set again in case its drain is lost, and sends no second one before that", async () => {
     await gateOf(destination).scheduleDrain();
     expect(await goOff()).toHaveLength(1);
     expect(await alarmOf(destination)).toBe(START + 30_000);
@@ -387,7 +387,7 @@ describe("an alarm that has gone off", () => {
     expect(await goOff()).toHaveLength(1);
   });
 
-  test("sends for more drains than one call of the queue takes, and counts no other", async () => {
+  test("sends more drains than one call of the queue takes, and counts no others", async () => {
     await openWide();
     const { queue, taken } = fakeQueue<DrainMessage>();
     const pages: number[] = [];
@@ -458,7 +458,7 @@ describe("the rows written", () => {
     expect(writes.length).toBeLessThan(20);
   });
 
-  test("are one for each batch of a hundred at most", async () => {
+  test("are at most one for each batch of a hundred", async () => {
     const writes = await countWrites();
     for (let i = 0; i < 20; i++) {
       const { id, deliveries } = await admitted(Array.from({ length: 100 }, (_, n) => 128 * i + n));
@@ -470,7 +470,7 @@ describe("the rows written", () => {
   });
 });
 
-describe("what is not stored yet", () => {
+describe("an unstored change", () => {
   const counted = (): AttemptSignal => ({
     ...healthy(),
     metric: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
@@ -485,7 +485,7 @@ describe("what is not stored yet", () => {
     for (let i = 0; i < count; i++) await settle((await admitted([i])).id, [counted()]);
   }
 
-  test("is written by the alarm, ten seconds after the last write, and outlives the object then", async () => {
+  test("is written by the alarm, ten seconds after the last write, and then outlives the object", async () => {
     await deliver(10);
     expect(await alarmOf(destination)).toBe(START + 10_000);
     clock.pass(10_000);
@@ -495,7 +495,7 @@ describe("what is not stored yet", () => {
     expect(await alarmOf(destination)).toBeNull();
   });
 
-  test("is forgotten by a crash: successes, and no failure", async () => {
+  test("is lost in a crash if it is a success, but never if it is a failure", async () => {
     await deliver(10);
     const { id } = await admitted([1]);
     await settle(id, [
@@ -510,7 +510,7 @@ describe("what is not stored yet", () => {
     expect(await gateOf(destination).view(settings)).toMatchObject({ traffic: { failures: 1 } });
   });
 
-  test("is nothing that could not be written: whoever asks next begins with what is stored", async () => {
+  test("is dropped if it could not be written: the next request begins with the stored state", async () => {
     await earnTrust();
     await runInDurableObject(gateOf(destination), async (gate, { id, storage }) => {
       const put = () => {
@@ -538,7 +538,7 @@ describe("what is not stored yet", () => {
   });
 });
 
-describe("what is counted", () => {
+describe("counters", () => {
   const counted = (): AttemptSignal => ({
     ...healthy(),
     metric: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
@@ -547,7 +547,7 @@ describe("what is counted", () => {
   const figures = () => gateOf(destination).figures({ windows: ["1h", "24h"], series: true }, settings);
   const attempts = (sum: { attempts: readonly number[] } | undefined) => sum?.attempts[0];
 
-  test("is returned for each requested window, as a sum and as a series, and in total", async () => {
+  test("are returned for each requested window, as a sum and as a series, and in total", async () => {
     await settleOne();
     clock.pass(2 * 3_600_000);
     await settleOne();
@@ -561,12 +561,12 @@ describe("what is counted", () => {
     expect(windows["7d"]).toBeUndefined();
   });
 
-  test("has the deliveries that ended dead without an attempt", async () => {
+  test("include deliveries that ended dead without an attempt", async () => {
     await gateOf(destination).countDead(3);
     expect((await figures()).windows["1h"]?.sum).toMatchObject({ dead: 3, delivered: 0 });
   });
 
-  test("is nothing when a settlement is repeated, or does not say what to count", async () => {
+  test("do not change when a settlement is repeated, or has no counts", async () => {
     const { id } = await admitted([1]);
     await settle(id, [counted()]);
     await settle(id, [counted()]);
@@ -574,7 +574,7 @@ describe("what is counted", () => {
     expect(attempts((await figures()).ever)).toBe(1);
   });
 
-  test("is written with the state; the first write after the first settlement of an hour writes one row more for the last one", async () => {
+  test("are written with the state; the first write after the first settlement of an hour writes one more row for the last hour", async () => {
     await settleOne();
     const writes = await countWrites();
     clock.pass(3_600_000);
@@ -585,7 +585,7 @@ describe("what is counted", () => {
     expect(writes).toEqual(["put", "put", "put"]);
   });
 
-  test("stays below what one stored value may be, by far", async () => {
+  test("stay far below the limit of a stored value", async () => {
     for (let minute = 0; minute < 70; minute++) {
       await settleOne();
       clock.pass(60_000);
@@ -599,7 +599,7 @@ describe("what is counted", () => {
     ["with distributions of another length", (state: GateState) => ({ ...state.rollups.ever, latency: [1] })],
     ["without its sums", () => ({})],
     ["that is a text", () => "many"],
-  ])("in another shape, %s, is begun anew, and the gate goes on", async (_, ever) => {
+  ])("in another shape, %s, begin anew, and the gate continues", async (_, ever) => {
     const grant = await admitted([1]);
     const state = (await storedState()) as GateState;
     await storeState({ ...state, rollups: { ...state.rollups, ever: ever(state) } });

@@ -8,7 +8,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 type Asked = Readonly<{ name: string; made: WorkerLoaderWorkerCode }>;
 
-/** A runner whose functions answer as they are told to, with all that it has asked for. */
+/** A runner whose functions give the configured answers, with all of its requests. */
 function runnerOf(answer: () => Promise<string> | string = () => '{"made":{}}') {
   const asked: Asked[] = [];
   const state = { inFlight: 0, most: 0 };
@@ -37,7 +37,7 @@ const call = (changes: Partial<FunctionCall> = {}): FunctionCall => ({
 });
 const many = (count: number) => Array.from({ length: count }, () => "{}");
 
-test("an isolate is one tenant's and one text's, has neither bindings nor network, and its CPU is limited", async () => {
+test("an isolate is for one tenant and one text, has neither bindings nor network, and limited CPU", async () => {
   const { runner, asked } = runnerOf();
   for (const one of [call(), call({ tenant: "beta" }), call({ code: "export default () => 1" }), call()])
     await runner.run(one);

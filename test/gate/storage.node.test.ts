@@ -18,7 +18,7 @@ const refuse = () => {
 
 const delivered = { attempt: 1, result: "2xx", end: "delivered", tookMs: 5, lateMs: 5 } as const;
 
-test("the state is read as it was written, after any minutes of traffic", () => {
+test("the state is read as it was written, after any traffic", () => {
   let mostMinutes = 0;
   fc.assert(
     fc.property(fc.array(fc.nat(300_000), { minLength: 1, maxLength: 60, size: "max" }), (waits) => {

@@ -50,13 +50,13 @@ beforeEach(() => {
 
 const signed = (payload: object) => assertionOf(ours, payload);
 
-test("without a configuration nobody is let in, and nothing is fetched", async () => {
+test("without a configuration nobody is admitted, and nothing is fetched", async () => {
   const off = { ...services, config: testConfig() };
   expect(await identify(off, await signed(ann))).toBeUndefined();
   expect(published.requests).toEqual([]);
 });
 
-describe("an assertion lets in", () => {
+describe("an assertion admits", () => {
   it("a person, in the role of the rule", async () => {
     expect(await identify(services, await signed(ann))).toEqual({
       kind: "person",
@@ -77,7 +77,7 @@ describe("an assertion lets in", () => {
     });
   });
 
-  it("a service token that a rule names, which has no email, no subject and no nbf", async () => {
+  it("a service token that a rule names, without email, subject and nbf", async () => {
     const service = payloadFor(undefined, { common_name: "id.access", sub: "", nbf: undefined });
     expect(await identify(services, await signed(service))).toMatchObject({
       kind: "person",
@@ -183,7 +183,7 @@ describe("an assertion is refused", () => {
     return unsigned + text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   }
 
-  it("after its time by the clock of the services, and not before", async () => {
+  it("after its expiry by the services' clock, and not before", async () => {
     const token = await signed(ann);
     now = ann.exp * 1000 - 1;
     expect(await identify(services, token)).toMatchObject({ kind: "person" });
@@ -191,7 +191,7 @@ describe("an assertion is refused", () => {
     expect(await identify(services, token)).toMatchObject({ kind: "refused" });
   });
 
-  it("as one of a person whose role was taken away or lowered, from the next request on", async () => {
+  it("from the next request on, if the person's role was removed or lowered", async () => {
     const token = await signed(ann);
     const configured = (rules: string) => ({
       ...services,
@@ -217,14 +217,14 @@ describe("the team's keys", () => {
     expect(published.requests).toHaveLength(1);
   });
 
-  it("are fetched once for all who come at once, and everybody is let in", async () => {
+  it("are fetched once for all concurrent requests, all of which are admitted", async () => {
     const token = await signed(ann);
     const answers = await Promise.all(Array.from({ length: 50 }, () => identify(services, token)));
     expect(answers.every((answer) => answer?.kind === "person")).toBe(true);
     expect(published.requests).toHaveLength(1);
   });
 
-  it("are not waited for longer than five seconds where the request that fetches them has died", async () => {
+  it("are awaited for at most five seconds if the request that fetches them has died", async () => {
     const token = await signed(ann);
     const dead = { ...services, fetch: (() => new Promise(() => {})) as unknown as typeof fetch };
     void identify(dead, token);
@@ -236,7 +236,7 @@ describe("the team's keys", () => {
     expect(await identify(services, token)).toMatchObject({ kind: "person" });
   });
 
-  it("are fetched again for a key that has come since", async () => {
+  it("are fetched again for a newer key", async () => {
     const keys = [ours];
     published = publishedKeys(keys);
     services = { ...services, fetch: published.fetch };
@@ -249,7 +249,7 @@ describe("the team's keys", () => {
     expect(published.requests).toHaveLength(2);
   });
 
-  it("are fetched once in an interval for however many names are invented", async () => {
+  it("are fetched once in an interval, however many key ids are invented", async () => {
     await identify(services, await signed(ann));
     now += KEYS_FETCHED_MS;
     const answers = await Promise.all(
@@ -270,7 +270,7 @@ describe("the team's keys", () => {
     expect(await identify(services, token)).toMatchObject({ kind: "refused" });
   });
 
-  it("let nobody in while they cannot be read, and one fetch finds that out", async () => {
+  it("admit nobody while they cannot be read, with one fetch for all", async () => {
     published.state.isDown = true;
     const token = await signed(ann);
     const answers = await Promise.all(Array.from({ length: 50 }, () => identify(services, token)));
@@ -282,7 +282,7 @@ describe("the team's keys", () => {
     expect(await identify(services, token)).toMatchObject({ kind: "person" });
   });
 
-  it("are used for a day where they cannot be read again, and no longer", async () => {
+  it("are used for at most a day if they cannot be read again", async () => {
     const token = await signed({ ...ann, exp: S + 100 * 3_600 });
     await identify(services, token);
     published.state.isDown = true;
@@ -303,7 +303,7 @@ describe("the team's keys", () => {
       "only a secret key for an HMAC",
       () => Response.json({ keys: [{ kid: "first", kty: "oct", k: "c2VjcmV0" }] }),
     ],
-  ])("cannot be read where the answer is %s", async (_, answer) => {
+  ])("cannot be read if the answer is %s", async (_, answer) => {
     const broken = { ...services, fetch: (async () => answer()) as unknown as typeof fetch };
     expect(await identify(broken, await signed(ann))).toEqual({ kind: "unavailable" });
   });

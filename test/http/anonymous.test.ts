@@ -26,7 +26,7 @@ import { messageOf, pathWith, type Route, routesOf } from "../support/strangers.
 import { vault } from "../support/vault.ts";
 
 const { db, used } = meteredD1(env.DB);
-/** Whatever an answer has taken from outside, but for queries. */
+/** The calls of an answer, except queries. */
 const taken: string[] = [];
 const taking = (what: string): never =>
   new Proxy({}, { get: (_, name) => () => void taken.push(`${what} ${String(name)}`) }) as never;
@@ -140,7 +140,7 @@ describe("beyond the limits no route costs anything", () => {
   });
 });
 
-/** Those that take more than others, by the largest body that they take. */
+/** The routes with a larger limit than others, by the largest body that they take. */
 const larger: Readonly<Record<string, number>> = {
   "POST /v1/events/batch": 1024 * 1024,
   "POST /v1/event-types/import": 1024 * 1024,
@@ -192,7 +192,7 @@ describe("no route reads a body without a bound", () => {
     expect(read).toBeGreaterThan(name === "mcp" ? 0 : 10);
   });
 
-  test("and the parts of a form count as any other body", async () => {
+  test("and the parts of a form count like any other body", async () => {
     const body = new FormData();
     body.set("key", new Blob([new Uint8Array(LARGEST)]));
     const request = new Request(`${ORIGIN}/dashboard/sign-in`, { method: "POST", headers, body });

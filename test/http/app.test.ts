@@ -169,7 +169,7 @@ describe("routes", () => {
     }
   });
 
-  it("answer each method that the description does not have with 405, and OPTIONS with those that it has", async () => {
+  it("answer undescribed methods with 405, and OPTIONS with the described ones", async () => {
     const { call } = testApi();
     const { json: document } = await call("GET", "/openapi.json");
     for (const [pattern, operations] of Object.entries(document.paths as Record<string, object>)) {
@@ -294,7 +294,7 @@ describe("GET /v1/health", () => {
     expect(answer.headers.get("retry-after")).toBe(status === 503 ? "5" : null);
   });
 
-  it("shows nobody how large the databases are, which grow with the traffic", async () => {
+  it("does not show the size of the databases, which grow with the traffic", async () => {
     const { json } = await health();
     expect(json.databases).toEqual([{ name: "DB", migration: LATEST_MIGRATION }]);
   });
@@ -314,14 +314,14 @@ describe("GET /v1/health", () => {
     await env.DB.exec("DELETE FROM d1_migrations WHERE name LIKE '9999%'");
   });
 
-  it("is known where wrangler has left no record of migrations", async () => {
+  it("works without wrangler's record of migrations", async () => {
     await env.DB.exec("ALTER TABLE d1_migrations RENAME TO other_migrations");
     const answer = await health();
     await env.DB.exec("ALTER TABLE other_migrations RENAME TO d1_migrations");
     expect(answer).toMatchObject({ status: 200, json: { status: "ok", databases: [{ migration: null }] } });
   });
 
-  it("counts a sweep that never completed as none", async () => {
+  it("counts a sweep that never completed as no sweep", async () => {
     await insertRow("sweeps", { id: 1, watermark: 7, heartbeat_at: 0 });
     expect(await health()).toMatchObject({ status: 200, json: { sweep: null } });
   });

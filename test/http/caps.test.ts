@@ -41,7 +41,7 @@ describe("destinations of a tenant", () => {
     expect(await countRows("destinations")).toBe(3);
   });
 
-  test("that are deleted do not count, nor do those of others", async () => {
+  test("that are deleted do not count, nor do other tenants'", async () => {
     const { call } = apiWith({ maxDestinationsPerTenant: 3 });
     await destinations(3);
     await destinations(3, "them");
@@ -109,7 +109,7 @@ describe("deliveries of a request", () => {
     expect([await countRows("events"), messages.length]).toEqual([2, sent]);
   });
 
-  test("are those that are planned, not all destinations of the tenant", async () => {
+  test("are the planned ones, not all destinations of the tenant", async () => {
     await destinations(5);
     await env.DB.prepare(
       `UPDATE destinations SET event_types = '["other"]' WHERE id > 'dst_acme0000000000000001'`,

@@ -131,7 +131,12 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-test.each(Object.entries(cases))("both changes count: %s", async (_, { first, second, shown, expected }) => {
+test.each(Object.entries(cases))("both changes take effect: %s", async (_, {
+  first,
+  second,
+  shown,
+  expected,
+}) => {
   const id = await prepare();
   const named = ([method, path, body]: Request): Request => [method, path.replace("DST", id), body];
   const answers = await atOnce(named(first), named(second));
@@ -152,7 +157,7 @@ test("an application's new rate goes to the endpoints that have its rate at that
   expect((await svix("GET", ENDPOINT)).json.throttleRate, "none of its own").toBeNull();
 });
 
-test("of two requests that create one event type at the same moment one is refused", async () => {
+test("one of two requests that create an event type at the same moment is refused", async () => {
   const create = (description: string): Request => [
     "POST",
     "/api/v1/event-type",

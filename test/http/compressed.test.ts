@@ -26,7 +26,7 @@ describe("a compressed body", () => {
     ["an event", "/v1/events", "application/json"],
     ["a batch", "/v1/events/batch", "application/x-ndjson"],
     ["content", "/v1/events?type=a.b", "text/csv"],
-  ])("of %s is refused with the encodings that are read, and stores nothing", async (_, path, contentType) => {
+  ])("of %s is refused with the supported encodings, and stores nothing", async (_, path, contentType) => {
     const answer = await post(path, contentType, "gzip");
     expect([answer.status, answer.headers.get("accept-encoding")]).toEqual([415, "identity"]);
     expect(await answer.json()).toMatchObject({
@@ -40,7 +40,7 @@ describe("a compressed body", () => {
   it.each([
     ["the Svix API", "/api/v1/app/acme/msg", { code: "unsupported_media_type", detail: fault }],
     ["MCP", "/mcp", { jsonrpc: "2.0", error: { message: fault } }],
-  ])("of %s is refused with an error of its form", async (_, path, error) => {
+  ])("of %s is refused with an error in the form of its API", async (_, path, error) => {
     const answer = await post(path, "application/json", "gzip");
     expect([answer.status, answer.headers.get("content-type")]).toEqual([
       415,

@@ -19,7 +19,7 @@ test("the document is valid OpenAPI 3.1", async () => {
   expect([valid, validator.version]).toEqual([true, "3.1"]);
 });
 
-test("every operation has an id of its own, and a summary too", () => {
+test("every operation has a unique id and a unique summary", () => {
   for (const field of ["operationId", "summary"] as const) {
     const all = operations.map(([, operation]) => operation[field]);
     expect(new Set(all).size).toBe(operations.length);
@@ -114,7 +114,7 @@ describe.each(operations)("%s", (name, operation) => {
     expect(statuses).toContain("500");
     if (operation.security.length > 0) expect(statuses).toEqual(expect.arrayContaining(["401", "403"]));
     if (operation.requestBody) expect(statuses).toEqual(expect.arrayContaining(["400", "413", "422"]));
-    // What is put at a name need not be there.
+    // An object that is put at a name need not exist.
     const isNamed =
       !name.startsWith("put ") && operation.parameters?.some(({ in: where }) => where === "path");
     if (isNamed) expect(statuses).toContain("404");

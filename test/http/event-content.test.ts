@@ -54,7 +54,7 @@ describe("POST /v1/events with a type in the query", () => {
     expect(shown.channels).toEqual(["a", "b"]);
   });
 
-  test("tells repeats by their bytes", async () => {
+  test("recognizes repeats by their bytes", async () => {
     const { call } = await withDestination();
     const key = { ...posting("text/plain"), "idempotency-key": "k" };
     const first = await call("POST", "/v1/events?type=a", utf8("one"), key);
@@ -84,7 +84,7 @@ describe("POST /v1/events with a type in the query", () => {
   test.each([
     ["/v1/events", { type: "a", data: 1 }],
     ["/v1/events/batch", { events: [{ type: "a", data: 1 }] }],
-  ])("without one refuses an event's other fields at %s, so that none goes to another tenant", async (path, body) => {
+  ])("without one refuses an event's other fields at %s, so that no event goes to another tenant", async (path, body) => {
     const { call } = await withDestination();
     const answer = await call("POST", `${path}?tenant=acme`, body);
     expect(answer).toMatchObject({
@@ -95,7 +95,7 @@ describe("POST /v1/events with a type in the query", () => {
     expect((await call("POST", `${path}?trace=1`, body)).status).toBe(202);
   });
 
-  test("refuses content that has no JSON content type and no type in the query, and says how to post it", async () => {
+  test("refuses content without a JSON content type and without a type in the query, and says how to post it", async () => {
     const { call } = await withDestination();
     const answer = await call("POST", "/v1/events", utf8(XML), posting("application/xml"));
     expect(answer).toMatchObject({
@@ -115,7 +115,7 @@ describe("POST /v1/events with a type in the query", () => {
     expect((await call("POST", "/v1/events", { type: "a", data: 1 })).status).toBe(202);
   });
 
-  test("is for those destinations alone that take data, where there are both", async () => {
+  test("goes only to destinations that take data, if there are both kinds", async () => {
     const { call, destination } = await withDestination({ body: "data" });
     await call("POST", "/v1/destinations", { url: "https://example.com/other" });
     const { json } = await call("POST", "/v1/events?type=a", BINARY, posting("application/octet-stream"));
@@ -125,7 +125,7 @@ describe("POST /v1/events with a type in the query", () => {
   test.each([
     ["the API", { body: "data" }],
     ["hand", undefined],
-  ])("is accepted as soon as a destination has been changed by %s, also where its former form is cached", async (_, change) => {
+  ])("is accepted as soon as a destination has been changed by %s, even if its former form is cached", async (_, change) => {
     const { call, destination } = await withDestination({}, { routing: new RoutingCache() });
     await call("POST", "/v1/events", { type: "a", data: 1 });
     if (change) await call("PATCH", `/v1/destinations/${destination}`, change);
@@ -183,7 +183,7 @@ describe("a delivery", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
-  test("is an envelope where the form was edited by hand into nonsense", async () => {
+  test("is an envelope if the form was edited into nonsense", async () => {
     await newDestination({ body: "nonsense" as "data" });
     const { body } = await sent({ n: 1 });
     expect(JSON.parse(body)).toMatchObject({ type: "order.paid", data: { n: 1 } });

@@ -17,7 +17,7 @@ async function destination(call: ReturnType<typeof testApi>["call"], fields: obj
   return json.id;
 }
 
-describe("an event under an idempotency key", () => {
+describe("an event with an idempotency key", () => {
   it("that is repeated gets the first answer, and is stored, planned and sent once", async () => {
     const { call, messages } = testApi();
     await destination(call);
@@ -43,7 +43,7 @@ describe("an event under an idempotency key", () => {
     expect(await countRows("events")).toBe(1);
   });
 
-  it("is refused with a number that is written with other digits", async () => {
+  it("is refused with a number written in other digits", async () => {
     const { call } = testApi();
     await call("POST", "/v1/events", '{"type":"a","data":100}', keyed("k"));
     expect(await call("POST", "/v1/events", '{"type":"a","data":100.00}', keyed("k"))).toMatchObject({
@@ -55,7 +55,7 @@ describe("an event under an idempotency key", () => {
     ["another type", '{"type":"b","data":9007199254740992}'],
     ["other data", '{"type":"a","data":2}'],
     ["a number that only JavaScript takes for the same", '{"type":"a","data":9007199254740993}'],
-  ])("is refused with %s, and what is stored stays", async (_what, body) => {
+  ])("is refused with %s, and the stored event stays", async (_what, body) => {
     const { call } = testApi();
     const first = '{"type":"a","data":9007199254740992}';
     const { json } = await call("POST", "/v1/events", first, keyed("k"));
@@ -68,7 +68,7 @@ describe("an event under an idempotency key", () => {
     expect(await countRows("events")).toBe(1);
   });
 
-  it("is another one under another key, of another tenant, or without one", async () => {
+  it("is another one with another key, of another tenant, or without a key", async () => {
     const { call } = testApi();
     const ids = [
       await call("POST", "/v1/events", EVENT, keyed("k")),
@@ -92,7 +92,7 @@ describe("an event under an idempotency key", () => {
     expect(messages).toHaveLength(1);
   });
 
-  it("is found when it was stored and the answer was lost", async () => {
+  it("is found when it was stored but the answer was lost", async () => {
     const metered = meteredD1(env.DB);
     const { call } = testApi({ services: { db: metered.db } });
     await call("POST", "/v1/events", { type: "warm", data: 1 });
@@ -201,7 +201,7 @@ describe("an event under an idempotency key", () => {
   });
 });
 
-describe("a batch under an idempotency key", () => {
+describe("a batch with an idempotency key", () => {
   const batch = (n: number, data: unknown = 1) => ({
     events: Array.from({ length: n }, (_, i) => ({ type: `t${i}`, data })),
   });
@@ -233,7 +233,7 @@ describe("a batch under an idempotency key", () => {
     expect(await countRows("events")).toBe(5);
   });
 
-  it("longer than the first one under the key is refused, and none of it is stored", async () => {
+  it("longer than the first one with the key is refused, and none of it is stored", async () => {
     const { call } = testApi();
     await call("POST", "/v1/events", EVENT, keyed("k"));
     expect((await call("POST", "/v1/events/batch", batch(3), keyed("k"))).status).toBe(409);

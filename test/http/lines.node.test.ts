@@ -36,7 +36,7 @@ describe("lines", () => {
     ]);
   });
 
-  it("that are too long are counted and not kept", () => {
+  it("that are too long are counted but not stored", () => {
     expect(linesOf([bytesOf("abcd\nabc\nabcde")], 3)).toEqual([
       { number: 1, size: 4 },
       { number: 2, size: 3, bytes: bytesOf("abc") },
@@ -44,7 +44,7 @@ describe("lines", () => {
     ]);
   });
 
-  it("are the same whatever the chunks", () => {
+  it("are the same however they are chunked", () => {
     const bytes = fc
       .array(fc.constantFrom(..."ab é\r\n\n\n"), { maxLength: 60 })
       .map((chars) => bytesOf(chars.join("")));

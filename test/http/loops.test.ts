@@ -60,7 +60,7 @@ describe("an event that is posted with the marker of the deployment's own attemp
     expect((await call("POST", "/v1/events", EVENT, headers)).status).toBe(403);
   });
 
-  test("is taken from another deployment, whose marker is another, or with what somebody has invented", async () => {
+  test("is accepted with another deployment's marker, or with an invented one", async () => {
     const other = await markerSent(testConfig({ masterKeys: keysOf(KEYS.join()) }));
     const { call } = testApi();
     expect(other).not.toBe(await markerSent());

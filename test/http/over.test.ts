@@ -10,7 +10,7 @@ import { signedIn } from "../support/dashboard.ts";
 const [A, B] = ["dst_aaaaaaaaaaaaaaaaaaaa", "dst_bbbbbbbbbbbbbbbbbbbb"] as const;
 const HOUR = 3_600_000;
 const KEPT = 30 * 24 * HOUR;
-/** Of one bundle: over, still retried, of which one of two deliveries has ended, and for nobody. */
+/** The events of one bundle: over, still retried, with one of two deliveries ended, and without destinations. */
 const [OVER, OPEN, HALF, UNWANTED] = [0, 1, 2, 3].map((index) => eventAt(1, index)) as [
   number,
   number,
@@ -49,7 +49,7 @@ const of = (...names: [number, string][]) => names.map(([event, place]) => deliv
 describe("an event that is older than the retention, and whose deliveries have all ended", () => {
   beforeEach(() => store(KEPT));
 
-  it("is not shown, nor is its delivery; its neighbours in the bundle are", async () => {
+  it("is not shown, nor is its delivery, unlike its neighbours in the bundle", async () => {
     const events = [OVER, UNWANTED, OPEN, HALF].map((event) => status(`/v1/events/${eventId(event)}`));
     expect(await Promise.all(events)).toEqual([404, 404, 200, 200]);
     const deliveries = [OVER, OPEN, HALF].map((event) => status(`/v1/deliveries/${deliveryId(event, A)}`));

@@ -154,7 +154,7 @@ describe("another tenant's ids are 404 to a tenant's key, and stay unchanged", (
   });
 });
 
-describe("a tenant's key can name no other tenant, and nothing of another's, in a body", () => {
+describe("a tenant's key can name neither another tenant nor its objects in a body", () => {
   const telling = withBodies.filter((described) => {
     const text = JSON.stringify(described.operation.requestBody?.content["application/json"]?.example);
     return /"tenant"|_id"/.test(text);

@@ -1,4 +1,4 @@
-/** While D1 is in trouble that passes by itself, whoever asks is told to come again, and nothing is half done. */
+/** During a temporary failure of D1, requests are answered with a time to retry, and nothing is half done. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";
@@ -58,7 +58,7 @@ describe("every operation", () => {
   )("%s answers 503 with Retry-After whichever of its queries is interrupted", async (_, described) => {
     const d1 = fragileD1();
     const behind: Promise<unknown>[] = [];
-    // What fails behind an answer is left to the cron.
+    // A failure after an answer is left to the cron.
     const background = (work: Promise<unknown>) => void behind.push(work.catch(() => {}));
     const services = { gates: env.GATES, fetch, db: d1.db, sleep, background };
     const { call } = testApi({ authenticate: async () => ({ scopes }), services });
@@ -110,7 +110,7 @@ describe("an event that is posted", () => {
 
   test.each(
     MESSAGES,
-  )("is stored once under its key, whichever query fails, before or after its work: %s", async (message) => {
+  )("is stored once with its key, whichever query fails, before or after its work: %s", async (message) => {
     for (const fault of ["before", "after"] as const) {
       for (let n = 1; n <= 6; n++) {
         const d1 = fragileD1();
@@ -129,7 +129,7 @@ describe("an event that is posted", () => {
   });
 });
 
-test("a fault of our own stays 500, without Retry-After", async () => {
+test("a bug stays 500, without Retry-After", async () => {
   const d1 = fragileD1();
   const { call } = testApi({ services: { db: d1.db } });
   d1.failAlways("D1_ERROR: no such table: destinations: SQLITE_ERROR");
@@ -143,7 +143,7 @@ describe("a page of the dashboard", () => {
     "/dashboard/destinations",
     "/dashboard/event-types",
     "/dashboard/simulator",
-  ])("%s says that it passes, with the same status", async (path) => {
+  ])("%s says that the trouble is temporary, with the same status", async (path) => {
     const d1 = fragileD1();
     const dashboard = testDashboard({ services: { db: d1.db } });
     await dashboard.signIn(KEY);

@@ -1,4 +1,4 @@
-/** What a flood of requests without a valid key costs: D1 and those who have a key must not notice. */
+/** The cost of a flood of requests without a valid key, which must not affect D1 and holders of keys. */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -53,7 +53,7 @@ describe("an invented key", () => {
     expect(api.queries()).toBe(0);
   });
 
-  it("with a right checksum costs no query more while its address is over the limit", async () => {
+  it("with a valid checksum costs no further query while its address is over the limit", async () => {
     let now = NOW;
     const { anonymousLimit } = exhausted();
     const api = meteredApi({ anonymousLimit, now: () => now });
@@ -79,7 +79,7 @@ describe("an invented key", () => {
     expect((await api.get(LIST, `Bearer ${KEY}`)).status).toBe(200);
   });
 
-  it("that is a real one with one character changed is 401 without a query", async () => {
+  it("made from a real one by changing one character is 401 without a query", async () => {
     const api = meteredApi();
     const { key } = await makeKey(api);
     api.queries();
@@ -96,7 +96,7 @@ describe("an invented key", () => {
     expect(api.queries()).toBeGreaterThan(0);
   });
 
-  it("signs nobody in to the dashboard, without a query", async () => {
+  it("does not sign in to the dashboard, without a query", async () => {
     const { db, used } = meteredD1(env.DB);
     const browser = testDashboard({ services: { db } });
     used();
@@ -159,7 +159,7 @@ describe("requests without a valid key", () => {
     expect(asked).toEqual(["2001:db8:1:2::/64"]);
   });
 
-  it("are 401 where the limit is not bound, fails, or has no address to count by", async () => {
+  it("are 401 if the limit is not bound, fails, or has no address to count by", async () => {
     const failing = { limit: () => Promise.reject(new Error("away")) } as unknown as RateLimit;
     const api = meteredApi({ anonymousLimit: failing });
     expect((await api.get(LIST, null)).status).toBe(401);
@@ -211,7 +211,7 @@ describe("requests without a valid key", () => {
 describe("a flood of GET /v1/health", () => {
   const sweptAt = (at: number) => insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: at });
 
-  it("costs one look at the database in five seconds, at the same time or one after the other", async () => {
+  it("costs one query in five seconds, at the same time or one after the other", async () => {
     let now = NOW;
     const api = meteredApi({ now: () => now });
     api.queries();
@@ -253,7 +253,7 @@ describe("a flood of GET /v1/health", () => {
     expect(await status()).toEqual([200, "ok", "public, max-age=5"]);
   });
 
-  it("sees a stall at once, even from a heartbeat that was read before", async () => {
+  it("reports a stall at once, even from a heartbeat that was read before", async () => {
     let now = NOW;
     await sweptAt(NOW - 298_000);
     const api = meteredApi({ now: () => now });
@@ -269,7 +269,7 @@ describe("a flood of GET /v1/health", () => {
     expect(api.log.filter(({ what }) => what === "sweep_stalled")).toHaveLength(1);
   });
 
-  it("is 503 when the database does not answer at all, for those who wait for the same look too", async () => {
+  it("is 503 when the database does not answer at all, also for requests that wait for the same query", async () => {
     const api = testApi({
       services: {
         db: { prepare: () => ({ all: () => new Promise(() => {}) }) } as unknown as D1Database,
@@ -282,7 +282,7 @@ describe("a flood of GET /v1/health", () => {
     expect(api.log).toContainEqual({ what: "health_unknown", error: "Error: No answer in time" });
   });
 
-  it("is answered by the real Worker, each request in a context of its own", async () => {
+  it("is answered by the real Worker, each request in its own context", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => worker.fetch(`${ORIGIN}/v1/health`)));
     const texts = await Promise.all(answers.map((answer) => answer.text()));
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200));

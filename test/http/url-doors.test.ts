@@ -205,7 +205,7 @@ const links: readonly string[] = [
 /** The URL is a name of a subscription there is. */
 const named: readonly string[] = ["events/unsubscribe delivery.url"];
 
-/** One of each way to be refused. What the guard refuses is in delivery/url-guard.node.test.ts. */
+/** One of each way to be refused. The refusals of the guard are tested in delivery/url-guard.node.test.ts. */
 const few = [
   "https://127.0.0.1/",
   "https://１２７。0.0.1/",
@@ -241,7 +241,7 @@ beforeEach(() => {
 describe.each(Object.entries(doors))("%s", (name, { give }) => {
   const all = [...Object.values(refused).flat(), ...few];
 
-  test("refuses whatever must not be called, stores nothing of it, and calls nobody", async () => {
+  test("refuses every forbidden URL, stores none, and calls none", async () => {
     const before = await storedTargets();
     for (const url of name === "a new destination" ? all : few) {
       const { status, text } = await give(url);
@@ -302,7 +302,7 @@ async function urlsOnPages(name: string, pages: typeof customer, routes: readonl
   return found;
 }
 
-test("every field of a schema or a form that may have a URL in it is in a door", async () => {
+test("every field of a schema or a form that may contain a URL is tested", async () => {
   const ofApi = operations.flatMap(({ method, path, operation }) => {
     const { schema } = operation.requestBody?.content["application/json"] ?? {};
     return schema ? urlsIn(schema).map((field) => `${method} ${path} ${field}`) : [];

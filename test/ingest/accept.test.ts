@@ -1,4 +1,4 @@
-/** What is posted is stored as it was posted, once under its key, and whoever posts gets the result of each event. */
+/** A posted event is stored unchanged, once with its key, and its sender gets the result of each event. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Content } from "../../src/core/content.ts";
@@ -38,7 +38,7 @@ const storedTypes = async () =>
     ({ type }) => type,
   );
 
-/** What the background work has put on the queue: the bundles. */
+/** The bundles that the background work has put on the queue. */
 async function enqueued(): Promise<number[]> {
   await world.settled();
   return world.deliveryQueue.taken().flatMap(({ body }) => body.bundles.map(({ bundle }) => bundle));
@@ -78,13 +78,13 @@ describe("an event", () => {
     expect(await env.DB.prepare("SELECT tag FROM tags").first("tag")).toBe("t");
   });
 
-  test("that is content is for no filter to judge", async () => {
+  test("that is content is not matched against filters", async () => {
     await newDestination({ body: "data", filter: { n: 1 } });
     const data = new Content("application/json", new TextEncoder().encode('{"n":1}'));
     expect(await accept(world.services, [event({ data })])).toMatchObject({ events: [{ plan: [] }] });
   });
 
-  test("that has a number written to the digit is compared with filters by its value", async () => {
+  test("with a number stored digit by digit is compared with filters by its value", async () => {
     const exact = await newDestination({ filter: { n: 100 } });
     await newDestination({ filter: { n: { gt: 100 } } });
     const data = { n: JSON.rawJSON("100.00") };
@@ -104,7 +104,7 @@ describe("an event", () => {
     expect(results).toEqual([{ at: deliverAt ?? null }]);
   });
 
-  test("is put on the queue behind the answer", async () => {
+  test("is put on the queue after the answer", async () => {
     await newDestination();
     const [id = 0] = idsOf(await accept(world.services, [event()]));
     expect(await enqueued()).toEqual([Math.floor(id / 128)]);
@@ -122,7 +122,7 @@ describe("a key", () => {
     expect((await under("k", a, b)).kind).toBe("replayed");
   });
 
-  test("is stored with a digest that former versions compute too", async () => {
+  test("is stored with a digest that former versions also compute", async () => {
     const given = [
       event({ data: { n: JSON.rawJSON("1.0") }, deliverAt: START + 5_000, options: { tags: ["t"] } }),
       event({ tenant: 'a"b', data: new Content("text/csv", new Uint8Array([49])) }),
@@ -162,7 +162,7 @@ describe("a key", () => {
     ],
     ["one event more", [base], [base, base], "conflict"],
     ["another order", [base, event()], [event(), base], "conflict"],
-  ])("that comes again with %s is that: %#", async (_what, first, again, kind) => {
+  ])("that comes again with %s counts as a repeat: %#", async (_what, first, again, kind) => {
     expect((await under("k", ...first)).kind).toBe("accepted");
     expect((await under("k", ...again)).kind).toBe(kind);
     expect(await storedTypes()).toHaveLength(first.length);
@@ -178,7 +178,7 @@ describe("a key", () => {
     );
   });
 
-  test("costs no more round trips where there is one database", async () => {
+  test("costs no more round trips with one database", async () => {
     await accept(world.services, [event()]);
     world.d1.used();
     await under("k", event());
@@ -229,7 +229,7 @@ describe("intake", () => {
     config: { ...services.config, ...also },
   });
 
-  test("gets all of a single event, and its answer is the result", async () => {
+  test("gets a single event complete, and its answer is the result", async () => {
     const { services, asked } = intakeOf(() => done);
     const options = { tags: ["t"], headers: { "x-a": "1" } };
     const posted = event({ tenant: "other", deliverAt: START + 5_000, options });
@@ -249,7 +249,7 @@ describe("intake", () => {
     expect(await storedTypes()).toEqual([]);
   });
 
-  test("is not asked about a request of several events", async () => {
+  test("is not called for a request of several events", async () => {
     const { services, asked } = intakeOf(() => done);
     expect(await accept(services, [event(), event()])).toMatchObject({ events: [{}, {}] });
     expect(asked).toEqual([]);
@@ -261,7 +261,7 @@ describe("intake", () => {
     [0.49, 0],
     [0.5, 1],
     [0.999, 1],
-  ])("is one of the tenant's two objects, by chance (%d), where the deployment wants it", async (chance, which) => {
+  ])("is one of the tenant's two objects, at random (%d), in the configured place", async (chance, which) => {
     const { services, asked } = intakeOf(() => done);
     world.chance(chance);
     await accept(configured(services, { intakeShards: 4, intakeLocation: "weur" }), [event()]);
@@ -269,7 +269,7 @@ describe("intake", () => {
     expect(asked).toMatchObject([{ name, options: { locationHint: "weur" }, version: INTAKE_VERSION }]);
   });
 
-  test("is asked again once, after a pause, with when it was asked first", async () => {
+  test("is called once more after a pause, with the time of the first call", async () => {
     const { services, asked } = intakeOf(lost);
     for (const [chance, pause] of [
       [0, 200],
@@ -287,7 +287,7 @@ describe("intake", () => {
     expect(await storedTypes()).toEqual([]);
   });
 
-  test("is not asked again once nobody waits for its answer", async () => {
+  test("is not called again once nothing waits for its answer", async () => {
     const { services, asked } = intakeOf(() => {
       world.clock.pass(WAIT_MS - 150);
       return lost();
@@ -300,7 +300,7 @@ describe("intake", () => {
     expect(await storedTypes()).toEqual([]);
   });
 
-  test("that is full after an answer was lost has nothing committed besides", async () => {
+  test("that is full after a lost answer causes no direct commit", async () => {
     const answers: (() => unknown)[] = [lost, () => ({ kind: "full" })];
     const { services } = intakeOf(() => answers.shift()?.());
     const accepting = accept(services, [event()]);
@@ -311,7 +311,7 @@ describe("intake", () => {
   });
 });
 
-describe("events that are handed over together", () => {
+describe("events that are accepted together", () => {
   let tokens = 0;
   const single = (also: Partial<GivenSingle> = {}): GivenSingle => ({
     ...{ ...event(), token: `token-${tokens++}`, sentAt: START, isRepeated: false },
@@ -321,7 +321,7 @@ describe("events that are handed over together", () => {
   const contentOf = (bytes: number) => new Content("text/csv", new Uint8Array(bytes));
   const HALF_MIB = 512 * 1024;
 
-  test("have each its own result, in their order, and are put on the queue", async () => {
+  test("each have their own result, in order, and are put on the queue", async () => {
     const id = await newDestination();
     const wrong = single({ type: "c", options: { destinationIds: ["dst_unknown"] } });
     const results = await handOver(
@@ -348,14 +348,14 @@ describe("events that are handed over together", () => {
     ["of a byte more", [HALF_MIB, HALF_MIB, 1], 2],
     ["that each are larger", [HALF_MIB + 1, HALF_MIB + 1, 2 * HALF_MIB + 1], 3],
     ["that fill up what is left", [HALF_MIB + 1, HALF_MIB - 2, 1, HALF_MIB, 1], 2],
-  ])("%s are committed by the mebibyte (%j)", async (_what, sizes, expected) => {
+  ])("%s are committed in portions of a mebibyte (%j)", async (_what, sizes, expected) => {
     const commits = countCommits();
     const results = await handOver(...sizes.map((bytes) => single({ data: contentOf(bytes) })));
     expect(kindsOf(results)).toEqual(sizes.map(() => "accepted"));
     expect(commits()).toBe(expected);
   });
 
-  test("are unavailable where their commit fails, and those of other commits are not", async () => {
+  test("are unavailable if their commit fails, unlike those of other commits", async () => {
     let commits = 0;
     world.d1.failing((sql) => {
       if (!sql.includes("INSERT INTO bundles")) return undefined;
@@ -367,7 +367,7 @@ describe("events that are handed over together", () => {
     expect(kindsOf(await handOver(large, small))).toEqual(["unavailable", "accepted"]);
   });
 
-  test("are found when they are handed over again, whatever has changed since", async () => {
+  test("are found when they are accepted again, whatever has changed since", async () => {
     const id = await newDestination();
     const posted = ["a", "b"].map((type) => single({ type, options: { destinationIds: [id] } }));
     const first = await handOver(...posted);
@@ -383,14 +383,14 @@ describe("events that are handed over together", () => {
     expect(await storedTypes()).toEqual(["a", "b"]);
   });
 
-  test("cost one round trip where they come for the first time", async () => {
+  test("cost one round trip if they come for the first time", async () => {
     await handOver(single());
     world.d1.used();
     await handOver(single({ key: "k" }), single());
     expect(world.d1.used().roundTrips).toBe(1);
   });
 
-  test("are counted each, where they repeat a key", async () => {
+  test("are counted individually, if they repeat a key", async () => {
     await accept(world.services, [event()], "k");
     const keyed = [
       single({ key: "k" }),
@@ -413,7 +413,7 @@ describe("operational events", () => {
   const keyed = (key: string, also: Partial<GivenEvent> = {}): GivenKeyed => ({ ...event(also), key });
   const report = (...events: GivenKeyed[]) => acceptOperational(world.services, events);
 
-  test("are stored where a destination takes them, once under their keys, and put on the queue", async () => {
+  test("are stored if a destination takes them, once with their keys, and put on the queue", async () => {
     await newDestination({ tenant: "op", eventTypes: ["a"], filter: { n: 1 } });
     await newDestination({ tenant: "other", eventTypes: ["b"] });
     const events = [
@@ -436,14 +436,14 @@ describe("operational events", () => {
     expect(await storedTypes()).toHaveLength(2);
   });
 
-  test("are for the destinations of the moment, whatever an isolate remembers", async () => {
+  test("go to the current destinations, whatever an isolate has cached", async () => {
     await report(keyed("1", { type: "a" }));
     await newDestination();
     await report(keyed("2", { type: "b" }));
     expect(await storedTypes()).toEqual(["b"]);
   });
 
-  test("are judged by no schema of their type", async () => {
+  test("are not validated against a schema of their type", async () => {
     await newDestination();
     await execute(
       "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES ('order.paid', 'false', 1, 0, 0)",
@@ -453,7 +453,7 @@ describe("operational events", () => {
     await execute("DELETE FROM event_types");
   });
 
-  test("that cannot be stored fail, though others of them can", async () => {
+  test("that cannot be stored fail, even if others can", async () => {
     await newDestination();
     await execute(
       "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poison'); END",

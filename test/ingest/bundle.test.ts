@@ -63,7 +63,7 @@ const mixed = [
 ];
 
 describe("drafts", () => {
-  test("are shared by single events, those with a key apart from those without; each list has its own", () => {
+  test("are shared by single events, with and without keys separately; each list has its own", () => {
     expect(tokensOf(draftsOf(mixed))).toEqual(["one two", "keyed one keyed two", "list", "keyed list"]);
     expect(tokensOf(draftsOf([entry("list", [event("a"), event("b")])]))).toEqual(["list"]);
     expect(draftsOf([])).toEqual([]);
@@ -73,7 +73,7 @@ describe("drafts", () => {
     expect(tokensOf(draftsApart(mixed))).toEqual(["one two", "list", "keyed one", "keyed two", "keyed list"]);
   });
 
-  test("keep those of their entries that are wanted, and are gone where there are none", () => {
+  test("keep only the wanted entries, and are dropped without any", () => {
     const drafts = draftsOf(mixed);
     const wanted = filterEntries(drafts, ({ token }) => ["two", "list"].includes(token));
     expect(tokensOf(wanted)).toEqual(["two", "list"]);
@@ -107,7 +107,7 @@ describe("drafts", () => {
     ]);
   });
 
-  test("have bundles of so many bytes at most, with the headers that are stored behind the bodies", () => {
+  test("have bundles of limited size, including the headers stored behind the bodies", () => {
     const body = new Uint8Array(MAX_BYTES / 2);
     const plain = event("a", { body });
     const headed = optioned({ headers: { "x-a": "1" } }, { body });
@@ -135,11 +135,11 @@ const routesOf = (
     [CATALOGUE, { revision: 0, routes: [], ...catalogue }],
   ]);
 
-describe("what is stored", () => {
+describe("the stored bundle", () => {
   const unit = (entries: readonly Entry[], database = 0, routes = routesOf({ acme: [], other: [] })) =>
     unitOf(draftOf(entries), database, routes, 0);
 
-  test("depends on the revisions of its tenants, and in a further database, of what may be repeated, on their having none", async () => {
+  test("depends on the revisions of its tenants, and for repeatable entries in a further database, on their having none", async () => {
     const entries = [entry("x"), entry("y", [event("a", { tenant: "new" })]), entry("z")];
     expect((await unit(entries)).revisions).toEqual({ acme: 3, new: 0 });
     expect((await unit(entries, 1)).revisions).toEqual({});
@@ -149,7 +149,7 @@ describe("what is stored", () => {
     expect((await unit([entry("x")], 0, validated)).revisions).toEqual({ acme: 3, [CATALOGUE]: 7 });
   });
 
-  test("is the exact bodies, with what the header says of each event, and whom it is for", async () => {
+  test("has the exact bodies, the header's part of each event, and the destinations", async () => {
     const csv = encoder.encode("a;b");
     const entries = [
       entry("x", [event("a", { deliverAt: LATER })]),
@@ -193,14 +193,14 @@ describe("what is stored", () => {
     expect(contents?.map(({ headers }) => headers)).toEqual([undefined, { "x-a": "1" }, undefined]);
   });
 
-  test("has nothing of what its events do not ask for", async () => {
+  test("has no parts for features that its events do not use", async () => {
     const [bundle] = (await unit([entry("x")])).bundles;
     expect(Object.keys(bundle?.header ?? {}).sort()).toEqual(
       ["version", "encoding", "checksum", "tenants", "types", "events"].sort(),
     );
   });
 
-  test("has for each key where its events are, in the order posted", async () => {
+  test("has the places of each key's events, in the posted order", async () => {
     const list = keyed("list", ...fourEvents);
     const { bundles, keys } = await unit([list]);
     expect(keys).toEqual([
@@ -220,7 +220,7 @@ describe("what is stored", () => {
     expect(bundles.map(({ header }) => header.keys)).toEqual([[["acme", "key of list"]], undefined]);
   });
 
-  test("has for the keys of single events their places in the bundle that they share", async () => {
+  test("has the places of single events with keys in their shared bundle", async () => {
     const { bundles, keys } = await unit([
       keyed("x"),
       entry("y"),
@@ -359,16 +359,16 @@ describe("an entry is refused", () => {
     ],
     ["is of a type without a schema", event("b")],
     ["is of a type that is called like a method", event("toString")],
-  ])("not when it %s", (_what, given) => {
+  ])("but not when it %s", (_what, given) => {
     expect(faultOf(given)).toEqual([]);
   });
 
-  test("not for a schema when it is Breakwater's own", () => {
+  test("but not because of a schema when it is Breakwater's own", () => {
     expect(faultOf(event("checked", { body: body(7) }), { isOwn: true })).toEqual([]);
     expect(faultOf(optioned({ destinationIds: ["d9"] }), { isOwn: true })).toHaveLength(1);
   });
 
-  test("with the place of each event that is at fault, and what would have been right", () => {
+  test("with the place of each faulty event, and the expectation", () => {
     const events = [
       event("a"),
       optioned({ destinationIds: ["d9"] }),

@@ -113,7 +113,7 @@ describe("a commit whose answer is uncertain", () => {
     expect((await types()).filter((type) => type === "a")).toEqual(["a"]);
   });
 
-  test("is found although others of the same isolate have been committed meanwhile", async () => {
+  test("is found although other commits of the same isolate were made meanwhile", async () => {
     let neighbours: Promise<unknown> | undefined;
     world.d1.failing((sql) => {
       if (!INSERTS(sql) || neighbours) return undefined;
@@ -128,7 +128,7 @@ describe("a commit whose answer is uncertain", () => {
     expect((await types()).toSorted()).toEqual(["a", "neighbour"]);
   });
 
-  test("has its bundles enqueued once, however many of its events had to be looked up", async () => {
+  test("has its bundles enqueued once, however many of its events were looked up", async () => {
     await newDestination();
     await accept(world.services, [event("warm-up")]);
     failCommits("after", 1);
@@ -136,7 +136,7 @@ describe("a commit whose answer is uncertain", () => {
     expect(bundles).toHaveLength(1);
   });
 
-  test("costs as many round trips to look up for a hundred entries as for one", async () => {
+  test("costs the same number of round trips to look up for a hundred entries as for one", async () => {
     const tripsFor = async (count: number) => {
       failCommits("after", 1);
       world.d1.used();
@@ -146,7 +146,7 @@ describe("a commit whose answer is uncertain", () => {
     expect(await tripsFor(100)).toBe(await tripsFor(1));
   });
 
-  test("answers 503, with when to come again, after one repeat, and the sender's repeat under a key is stored once", async () => {
+  test("answers 503 with Retry-After after one repeat, and the sender's repeat with a key is stored once", async () => {
     failCommits("before", 100);
     const posting = () => patiently(accept(world.services, [event("a")], "key"));
     expect(await posting()).toEqual({ kind: "unavailable" });
@@ -157,7 +157,7 @@ describe("a commit whose answer is uncertain", () => {
     expect(await types()).toEqual(["a"]);
   });
 
-  test("is not begun again once nobody waits for it any more", async () => {
+  test("is not begun again once nothing waits for it", async () => {
     failCommits("before", 1);
     const outcomes = await commit([entry(["a"], { deadlineAt: world.clock.now() + PAUSE_MS - 1 })]);
     expect(outcomes).toEqual([{ kind: "unavailable" }]);
@@ -174,7 +174,7 @@ describe("a commit whose answer is uncertain", () => {
     expect((await patiently(commit(many))).map(({ kind }) => kind)).toEqual(["accepted", "accepted"]);
   });
 
-  test("is looked for since the first of its entries was tried", async () => {
+  test("is searched from the first try of its entries on", async () => {
     const deadlineAt = world.clock.now() + 3_600_000;
     const [old, recent] = [entry(["a"], { deadlineAt }), entry(["b"], { deadlineAt })];
     const [first] = await commit([old]);
@@ -193,7 +193,7 @@ describe("a commit whose answer is uncertain", () => {
     expect(await types()).toEqual(["a", "between", "b"]);
   });
 
-  test("is looked for above the lowest bundle that its entries knew of", async () => {
+  test("is searched above the lowest bundle that its entries knew", async () => {
     const [old, recent] = [entry(["a"], { floor: 1 }), entry(["b"])];
     const [first] = await commit([old]);
     await accept(world.services, [event("between")]);
@@ -204,7 +204,7 @@ describe("a commit whose answer is uncertain", () => {
     expect(await types()).toEqual(["a", "between", "b"]);
   });
 
-  test("and found, is accepted although its bundle has been removed since", async () => {
+  test("is accepted if it is found, although its bundle has been removed since", async () => {
     const one = entry(["a"]);
     const [first] = await commit([one]);
     const triedAt = world.clock.now();
@@ -233,7 +233,7 @@ describe("a commit whose answer is uncertain", () => {
   test.each([
     "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
     "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
-  ])("is not begun again in a database that is overloaded: %s", async (message) => {
+  ])("is not begun again in an overloaded database: %s", async (message) => {
     let commits = 0;
     world.d1.failing((sql) => {
       if (!INSERTS(sql)) return undefined;
@@ -262,14 +262,14 @@ describe("a commit whose answer is uncertain", () => {
 });
 
 describe("a commit", () => {
-  test("is begun for whoever still waits", async () => {
+  test("is made for the callers that still wait", async () => {
     const now = world.clock.now();
     const deadlines = [now - 1, now, now + 1].map((deadlineAt) => entry(["a"], { deadlineAt }));
     const outcomes = await commit(deadlines);
     expect(outcomes.map(({ kind }) => kind)).toEqual(["unavailable", "accepted", "accepted"]);
   });
 
-  test("reads as many rows in an isolate that has just started, however many bundles there are", async () => {
+  test("reads the same number of rows in an isolate that has just started, however many bundles there are", async () => {
     const rowsFor = async () => {
       world.d1.used();
       await commit([entry()], elsewhere());
@@ -281,8 +281,8 @@ describe("a commit", () => {
   });
 });
 
-describe("what was committed", () => {
-  test("is enqueued with its plan, and until when it is held back", async () => {
+describe("a committed bundle", () => {
+  test("is enqueued with its plan and its delivery time", async () => {
     const id = await newDestination();
     await accept(world.services, [event("warm-up")]);
     const acceptedAt = world.clock.now();
@@ -330,21 +330,21 @@ describe("an entry that is refused", () => {
       ...[name, schema, validates ? 1 : 0],
     );
 
-  test("is stored not at all, and its neighbours are", async () => {
+  test("is not stored, while its neighbours are", async () => {
     const outcomes = await commit([entry(["x"]), addressed(["dst_unknown"]), entry(["y"])]);
     expect(outcomes.map(({ kind }) => kind)).toEqual(["accepted", "invalid", "accepted"]);
     expect(outcomes[1]).toMatchObject({ faults: [{ place: 0, field: "destination_ids[0]" }] });
     expect(await types()).toEqual(["x", "y"]);
   });
 
-  test("alone costs one read of what it is refused by, and no commit", async () => {
+  test("alone costs one read of the cause, and no commit", async () => {
     world.d1.used();
     expect(await kinds(addressed(["dst_unknown"]))).toEqual(["invalid"]);
     expect(world.d1.used().roundTrips).toBe(1);
     expect(world.log).toEqual([]);
   });
 
-  test("is not, where what it names has been made since the isolate last read", async () => {
+  test("is accepted if the named object was created since the isolate's last read", async () => {
     const id = await newDestination();
     expect(await kinds(addressed([id]))).toEqual(["accepted"]);
   });
@@ -352,7 +352,7 @@ describe("an entry that is refused", () => {
   test.each([
     ["an isolate that remembers it", (): Services => world.services],
     ["one that does not", () => elsewhere()],
-  ])("is not, where it was accepted before that was removed: in %s", async (_which, isolate) => {
+  ])("is accepted if it was accepted before the named object was removed: in %s", async (_which, isolate) => {
     const id = await newDestination();
     const keyed = addressed([id], { key: { key: "k", fingerprint: "f" } });
     const plain = addressed([id]);
@@ -365,7 +365,7 @@ describe("an entry that is refused", () => {
     expect(await types()).toEqual(["a", "a"]);
   });
 
-  test("for planning more deliveries than it may has stored nothing, and its neighbours are stored", async () => {
+  test("for planning too many deliveries is not stored, while its neighbours are", async () => {
     for (const eventTypes of [null, null, ["z"]]) await newDestination({ eventTypes });
     await accept(world.services, [event("warm-up")]);
     const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 4 } };
@@ -379,7 +379,7 @@ describe("an entry that is refused", () => {
     expect(world.d1.used().roundTrips).toBe(0);
   });
 
-  test("for its data is one of a validated type, or one that asks for it, and not its neighbour of the same type", async () => {
+  test("for its data is of a validated type, or asks for validation, unlike its neighbour of the same type", async () => {
     const needed = (field: string) => JSON.stringify({ type: "object", required: [field] });
     await putType("asked", needed("n"), false);
     await putType("edited", "{", false);
@@ -399,7 +399,7 @@ describe("an entry of several bundles", () => {
   const many = (tenant: (i: number) => string) =>
     Array.from({ length: 250 }, (_, i) => event("a", { i }, tenant(i)));
 
-  test("is stored all or none when one bundle's tenant has changed meanwhile", async () => {
+  test("is stored as a whole or not at all when one bundle's tenant has changed meanwhile", async () => {
     await accept(
       world.services,
       many((i) => (i < 200 ? TENANT : "late")),
@@ -432,7 +432,7 @@ describe("an entry of several bundles", () => {
     expect(plans).toEqual(Array.from({ length: 250 }, (_, i) => (i < 200 ? "" : added)));
   });
 
-  test("is stored not at all when its key is taken", async () => {
+  test("is not stored when its key is taken", async () => {
     await accept(world.services, [event("first")], "k");
     expect(
       await accept(
@@ -476,8 +476,8 @@ describe("an entry of several bundles", () => {
   });
 });
 
-describe("what lies in one entry's content", () => {
-  test("takes that entry alone, and not those that were committed with it", async () => {
+describe("a fault in one entry's content", () => {
+  test("affects only that entry, and not those that were committed with it", async () => {
     await execute(
       "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poison'); END",
     );
@@ -504,7 +504,7 @@ describe("what lies in one entry's content", () => {
     }
   });
 
-  test("is not looked for where the database as a whole is in trouble", async () => {
+  test("is not searched if the database as a whole is in trouble", async () => {
     failCommits("before", 100);
     world.d1.used();
     await patiently(commit(Array.from({ length: 20 }, () => entry())));
@@ -517,7 +517,7 @@ describe("a key", () => {
   const keyed = (type: string, key: string, fingerprint = "f") =>
     entry([type], { key: { key, fingerprint } });
 
-  test("that comes twice in one gathering stands for the first of them", async () => {
+  test("that comes twice in one gathering counts for the first event", async () => {
     const [first, second, other] = await commit([keyed("a", "k"), keyed("a", "k"), keyed("b", "k", "g")]);
     expect(first?.kind).toBe("accepted");
     expect(second).toMatchObject({ kind: "replayed", events: [{ id: idsOf(first)[0] }] });
@@ -547,7 +547,7 @@ describe("a key", () => {
     expect(world.d1.used()).toMatchObject({ roundTrips: 4, rowsWritten: 0 });
   });
 
-  test("whose events have been removed in part says so of those alone", async () => {
+  test("whose events were partly removed says so only of those", async () => {
     const acceptedAt = world.clock.now();
     const later = acceptedAt + 3_600_000;
     const posted = [event("a"), { ...event("b"), deliverAt: later }, event("c")];
@@ -564,7 +564,7 @@ describe("a key", () => {
     });
   });
 
-  test("that is known does not give its neighbours of the same gathering somebody else's event", async () => {
+  test("that is known does not give its neighbours of the same gathering another's event", async () => {
     const known = keyed("a", "one");
     const [first] = await commit([known]);
     const floor = 0;
@@ -579,7 +579,7 @@ describe("a key", () => {
     expect(await types()).toEqual(["a", "b"]);
   });
 
-  test("shares no bundle with events that have none", async () => {
+  test("shares no bundle with events without keys", async () => {
     await commit([entry(["a"]), keyed("b", "one"), entry(["c"]), keyed("d", "two")]);
     const { results } = await env.DB.prepare(
       "SELECT json_group_array(type) AS types FROM events WHERE type <> 'warm-up' GROUP BY bundle_id ORDER BY bundle_id",
@@ -587,7 +587,7 @@ describe("a key", () => {
     expect(results).toEqual([{ types: '["a","c"]' }, { types: '["b","d"]' }]);
   });
 
-  test("that is taken keeps none of its gathering waiting", async () => {
+  test("that is taken delays no other of its gathering", async () => {
     await commit([keyed("a", "one")]);
     const outcomes = await commit([keyed("x", "one", "g"), keyed("b", "two"), entry(["c"])]);
     expect(outcomes.map(({ kind }) => kind)).toEqual(["conflict", "accepted", "accepted"]);
@@ -630,7 +630,7 @@ describe("a key", () => {
 });
 
 describe("a key and retention", () => {
-  test("part with the bundle that the key's events are in, and the key is free again", async () => {
+  test("end together: the key is free when the bundle with its events is removed", async () => {
     const first = await accept(world.services, [event("a")], "k");
     for (let i = 0; i < 2; i++) await accept(world.services, [event("later")]);
     world.clock.pass(31 * 86_400_000);
@@ -645,7 +645,7 @@ describe("a key and retention", () => {
 });
 
 describe("bundles", () => {
-  test("hold the events of many tenants, each of which gets its own alone", async () => {
+  test("contain the events of many tenants, each of which gets only its own", async () => {
     const [acme, other] = [await newDestination(), await newDestination({ tenant: "other" })];
     const outcomes = await commit([entry(["a"]), entry(["a"], {}, "other"), entry(["a"], {}, "nobody")]);
     expect(new Set(outcomes.flatMap(idsOf).map((id) => Math.floor(id / 128))).size).toBe(1);
@@ -653,7 +653,7 @@ describe("bundles", () => {
     expect(plans).toEqual([[acme], [other], []]);
   });
 
-  test("have numbers that never come twice, also in a database that was put back to an earlier time", async () => {
+  test("have numbers that are never reused, also in a database that was restored to an earlier time", async () => {
     const before = idsOf(await accept(world.services, [event()]));
     await execute("DELETE FROM bundles");
     const [after] = idsOf(await accept(world.services, [event()]));

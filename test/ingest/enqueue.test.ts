@@ -69,7 +69,7 @@ describe("the messages for bundles", () => {
     expect(await messagesFor(plans.map((plan, i) => ({ id: i + 1, plan })))).toEqual(expected);
   });
 
-  test("are delayed until those are due, rounded up to seconds, and are of one time each", async () => {
+  test("are delayed until the bundles are due, rounded up to seconds, one time for each", async () => {
     const now = world.clock.now();
     const times = [undefined, now + 1_500, now - 5, now + 2_000, now + 1_500, undefined];
     const bundles = times.map((deliverAt, i) => ({
@@ -88,7 +88,7 @@ describe("the messages for bundles", () => {
     );
   });
 
-  test("are left to the sweep where they are due later than two minutes and a half after the commit", async () => {
+  test("are left to the sweep if they are due later than two and a half minutes after the commit", async () => {
     const dueIn = [undefined, 0, 150_000, 150_001, 86_400_000];
     const bundles = dueIn.map((ms, id) => ({
       ...{ id, plan: { a: [0, 0] } },
@@ -103,7 +103,7 @@ describe("the messages for bundles", () => {
 describe("a send", () => {
   const bundles = Array.from({ length: 101 }, (_, id) => ({ id, plan: { a: [0, 99] } }));
 
-  test("whose repeat works is complete", async () => {
+  test("whose repeat succeeds is complete", async () => {
     const { deliveries, taken } = failing((send) => (send === 1 ? "before" : undefined));
     const sending = enqueueBundles({ ...world.services, deliveries }, bundles, 1_000);
     await world.clock.asleep(188);
@@ -112,7 +112,7 @@ describe("a send", () => {
     expect(taken).toHaveLength(101);
   });
 
-  test("that fails where nothing is repeated leaves the rest to be tried once each", async () => {
+  test("that fails without a repeat leaves the rest to be tried once each", async () => {
     const { deliveries, sends, taken } = failing((send) => (send === 1 ? "before" : undefined));
     expect(await enqueueBundles({ ...world.services, deliveries }, bundles, 0)).toBe(false);
     expect([sends.length, taken.length]).toEqual([2, 1]);
@@ -162,7 +162,7 @@ describe("a send that fails after the commit", () => {
     expect(failed.slice(1).every((line) => line.sends === 1)).toBe(true);
   });
 
-  test("but had reached the queue delivers nothing twice", async () => {
+  test("but has reached the queue delivers nothing twice", async () => {
     const { deliveries, taken } = failing((send) => (send === 1 ? "after" : undefined));
     await post({ ...world.services, deliveries }, 3);
     await world.settledThroughPauses();
@@ -173,7 +173,7 @@ describe("a send that fails after the commit", () => {
     expect(world.receiver.calls).toHaveLength(3);
   });
 
-  test("is repeated by intake too, which goes on committing meanwhile", async () => {
+  test("is repeated by intake too, which continues to commit meanwhile", async () => {
     const { deliveries, sends, taken } = failing((send) => (send <= 2 ? "before" : undefined));
     const intake = new GroupCommit({ ...world.services, deliveries });
     const event = (token: string) =>

@@ -126,8 +126,8 @@ const stored = async () =>
 const bundles = async () =>
   (await env.DB.prepare("SELECT count(*) AS n FROM bundles").first<number>("n")) ?? -1;
 
-describe("many who post at once", () => {
-  test("share far fewer commits than they are, and each gets its own event", async () => {
+describe("many concurrent posts", () => {
+  test("share far fewer commits, and each gets its own event", async () => {
     const destination = await newDestination({ tenant: "tenant-3" });
     const services = withIntake(to(newIntake()));
     const tenants = Array.from({ length: 200 }, (_, i) => `tenant-${i % 20}`);
@@ -147,7 +147,7 @@ describe("many who post at once", () => {
     expect(plans).toEqual(tenants.map((tenant) => (tenant === "tenant-3" ? [destination] : [])));
   });
 
-  test("get what they asked for each, and one who asks for what is not there is refused alone", async () => {
+  test("each get their own options, and only one that names an unknown object is refused", async () => {
     const [a, b] = [await newDestination(), await newDestination()];
     const services = withIntake(to(newIntake()));
     const outcomes = await Promise.all([
@@ -165,7 +165,7 @@ describe("many who post at once", () => {
     expect(await bundles()).toBeLessThanOrEqual(2);
   });
 
-  test("are not held up for a minute by a tenant whose event D1 has refused, which is committed by itself then", async () => {
+  test("are not delayed by a tenant whose event D1 has refused, whose events are committed separately for a minute", async () => {
     let commits = 0;
     const { db } = world.services;
     const refusing = {
@@ -196,14 +196,14 @@ describe("many who post at once", () => {
     };
     const searched = await post();
     expect(searched).toBeGreaterThan(5);
-    // Those before it, itself, and those behind it.
+    // The ones before it, itself, and the ones after it.
     expect(await post()).toBeLessThanOrEqual(4);
     world.clock.pass(60_000);
     expect(await post()).toBeGreaterThan(5);
     expect(await stored()).toHaveLength(3 * 15);
   });
 
-  test("are committed apart from a tenant whose event D1 has refused for exactly a minute, in their order", async () => {
+  test("are committed apart from a tenant whose event D1 has refused for exactly a minute, in order", async () => {
     const intake = newIntake();
     const post = (...tenants: string[]) =>
       Promise.all(tenants.map((tenant) => intake.accept(...request({ tenant }))));
@@ -264,7 +264,7 @@ describe("many who post at once", () => {
     expect(await stored()).toHaveLength(6);
   });
 
-  test("are refused when there are too many, and what was refused is not stored", async () => {
+  test("are refused when there are too many, and refused ones are not stored", async () => {
     let letGo = () => {};
     const held = new Promise<void>((resolve) => {
       letGo = resolve;
@@ -290,7 +290,7 @@ describe("many who post at once", () => {
     expect(await stored()).toHaveLength(accepted);
   });
 
-  test("have no commit begun for them once they wait no longer", async () => {
+  test("get no commit once they no longer wait", async () => {
     const now = world.clock.now();
     const intake = newIntake();
     const deadlines = [now - 1, now, now + 1_000];
@@ -302,13 +302,13 @@ describe("many who post at once", () => {
   });
 });
 
-describe("what waits for a commit", () => {
+describe("the events that wait for a commit", () => {
   /** How many entries each commit had that the database refused. */
   const commits = () => world.logged("commit_failed").map(({ entries }) => entries);
   const bodyOf = (bytes: number) => ({ body: new Uint8Array(bytes) });
   const MIB = 1024 * 1024;
 
-  test("is five thousand events at most, a thousand of which are committed at a time", async () => {
+  test("are at most five thousand, of which a thousand are committed at a time", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
     const first = intake.accept(...request());
@@ -321,7 +321,7 @@ describe("what waits for a commit", () => {
     expect(commits()).toEqual([1, 1_000, 1_000, 1_000, 1_000, 1_000]);
   });
 
-  test("has sixteen mebibytes at most, with its headers, and room again once it has been committed", async () => {
+  test("have at most sixteen mebibytes, with their headers, and make room once committed", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
     const first = intake.accept(...request(bodyOf(16 * MIB)));
@@ -337,7 +337,7 @@ describe("what waits for a commit", () => {
     expect((await Promise.all(again)).map(kindOf)).toEqual(["unavailable", "full"]);
   });
 
-  test("is committed by two mebibytes at a time, or by one event that is larger", async () => {
+  test("are committed two mebibytes at a time, or as one larger event", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
     const sizes = [0, MIB, MIB, 1, 3 * MIB, MIB, MIB + 1];
@@ -351,7 +351,7 @@ describe("what waits for a commit", () => {
     expect(commits()).toEqual([1, 2, 1, 1, 1, 1]);
   });
 
-  test("is not refused for ever by an object whose commits have failed", async () => {
+  test("are not refused for ever by an object whose commits have failed", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
     letGo();
@@ -371,7 +371,7 @@ describe("what waits for a commit", () => {
     return answers;
   }
 
-  test("lingers for others where two have gathered", async () => {
+  test("wait briefly for others if two have gathered", async () => {
     const intake = newIntake({ config: { ...world.services.config, intakeLingerMs: 7 } });
     const answers = postBehind(intake);
     await world.clock.asleep(7);
@@ -386,7 +386,7 @@ describe("what waits for a commit", () => {
   test.each([
     ["one alone, whatever the linger", 7, (intake: GroupCommit) => [intake.accept(...request())]],
     ["any number, without a linger", 0, postBehind],
-  ])("does not wait for others: %s", async (_which, intakeLingerMs, post) => {
+  ])("do not wait for others: %s", async (_which, intakeLingerMs, post) => {
     const slept: number[] = [];
     const sleep: Services["sleep"] = (ms, signal) => {
       if (!signal) slept.push(ms);
@@ -400,7 +400,7 @@ describe("what waits for a commit", () => {
 });
 
 describe("an event that intake commits", () => {
-  test("is routed by its data, and content by what it is alone", async () => {
+  test("is routed by its data, or as content only by its type and channels", async () => {
     const one = await newDestination({ filter: { n: 1 }, body: "data" });
     const all = await newDestination({ body: "data" });
     const intake = newIntake();
@@ -416,7 +416,7 @@ describe("an event that intake commits", () => {
     expect(plans).toEqual([[one, all].sort(), [all], [all]]);
   });
 
-  test("reads none of the bundles that were there before, in an object that has just started", async () => {
+  test("reads no earlier bundles, in an object that has just started", async () => {
     for (let i = 0; i < 20; i++) await accept(world.services, [event()]);
     await newIntake().accept(...request());
     world.d1.used();
@@ -429,14 +429,14 @@ describe("intake's answer", () => {
   test.each([
     ["was lost before it did anything", () => fails],
     ["was lost after its commit", () => losesAnswer(newIntake())],
-  ])("that %s is asked for again, and the event is stored once", async (_what, first) => {
+  ])("that %s is requested again, and the event is stored once", async (_what, first) => {
     const outcome = await accept(withIntake(first(), to(newIntake())), [event()]);
     expect(outcome.kind).toBe("accepted");
     expect(await stored()).toEqual(idsOf([outcome]));
     expect(pauses).toEqual([150]);
   });
 
-  test("lost by an object that has gone on committing since, is found by the same object", async () => {
+  test("lost by an object that has continued to commit, is found by the same object", async () => {
     const intake = newIntake();
     const busy: Accept = async (...request) => {
       await intake.accept(...request);
@@ -448,13 +448,13 @@ describe("intake's answer", () => {
     expect(await stored()).toHaveLength(6);
   });
 
-  test("lost for good is unavailable: nobody commits besides what an object may have in hand", async () => {
+  test("lost for good is unavailable, because the object may still commit the event", async () => {
     const outcome = await accept(withIntake(fails), [event()]);
     expect(outcome).toEqual({ kind: "unavailable" });
     expect(await stored()).toEqual([]);
   });
 
-  test("lost for good after its commit is unavailable, and a repeat under the key finds the event", async () => {
+  test("lost for good after its commit is unavailable, and a repeat with the key finds the event", async () => {
     const intake = newIntake();
     expect(await accept(withIntake(losesAnswer(intake)), [event()], "k")).toEqual({ kind: "unavailable" });
     const again = await accept(withIntake(to(intake)), [event()], "k");
@@ -462,7 +462,7 @@ describe("intake's answer", () => {
     expect(await stored()).toEqual(idsOf([again]));
   });
 
-  test("that it is overloaded, or knows no such version, has the event committed directly", async () => {
+  test("that it is overloaded, or does not know the version, leads to a direct commit", async () => {
     const unknown: Accept = async () => ({ kind: "unknown" });
     for (const way of [overloaded, unknown])
       expect((await accept(withIntake(way), [event()])).kind).toBe("accepted");
@@ -472,18 +472,18 @@ describe("intake's answer", () => {
   test.each([
     ["overloaded", overloaded],
     ["of another version", (async () => ({ kind: "unknown" })) as Accept],
-  ])("that it is %s, after one that was lost, has nothing committed directly", async (_what, second) => {
+  ])("that it is %s, after a lost one, leads to no direct commit", async (_what, second) => {
     expect(await accept(withIntake(fails, second), [event()])).toEqual({ kind: "unavailable" });
     expect(await stored()).toEqual([]);
   });
 
-  test("that it is full is unavailable, and nothing is committed directly", async () => {
+  test("that it is full is unavailable, and leads to no direct commit", async () => {
     const full: Accept = async () => ({ kind: "full" });
     expect(await accept(withIntake(full), [event()])).toEqual({ kind: "unavailable" });
     expect(await stored()).toEqual([]);
   });
 
-  test("is waited for until the deadline and no longer", async () => {
+  test("is awaited until the deadline and no longer", async () => {
     const posting = accept(
       withIntake(() => new Promise(() => {})),
       [event()],
@@ -494,7 +494,7 @@ describe("intake's answer", () => {
     expect(await posting).toEqual({ kind: "unavailable" });
   });
 
-  test("of an unknown version is no commit", async () => {
+  test("of an unknown version does not count as a commit", async () => {
     const versions = [INTAKE_VERSION, INTAKE_VERSION - 1, INTAKE_VERSION + 1, Number.NaN];
     const answers = await Promise.all(
       versions.map((version) => newIntake().accept(...request({}, { version }))),
@@ -502,14 +502,14 @@ describe("intake's answer", () => {
     expect(answers.map(kindOf)).toEqual(["accepted", "unknown", "unknown", "unknown"]);
   });
 
-  test("of a Worker with the former code, whose request is one argument, is no commit", async () => {
+  test("to a Worker with the former code, whose request is one argument, does not count as a commit", async () => {
     const former = { version: 2, database: 0, token: "t", tenant: TENANT, type: "a", deadlineAt: Infinity };
     const accept = newIntake().accept as (...request: unknown[]) => Promise<IntakeResult>;
     expect(await accept.call(newIntake(), former)).toEqual({ kind: "unknown" });
     expect(await stored()).toEqual([]);
   });
 
-  test("of an object with the former code, which reads one argument, is no commit: nothing is lost", async () => {
+  test("of an object with the former code, which reads one argument, does not count as a commit, and nothing is lost", async () => {
     const destination = await newDestination();
     await newDestination();
     const former = async (request: { version: number }) =>
@@ -520,8 +520,8 @@ describe("intake's answer", () => {
   });
 });
 
-describe("two objects after a deploy", () => {
-  test("store an event once that one has in hand while the other gets it again", async () => {
+describe("two objects after a deployment", () => {
+  test("store an event once that one is committing while the other gets it again", async () => {
     await accept(world.services, [event("warm-up")]);
     let letGo = () => {};
     const held = new Promise<void>((resolve) => {
@@ -557,7 +557,7 @@ describe("two objects after a deploy", () => {
     expect(results.map(({ id }) => id)).toEqual(idsOf([outcome]));
   });
 
-  test("store one event under one key, whichever is asked", async () => {
+  test("store one event with one key, whichever is called", async () => {
     const objects = [newIntake(), newIntake()];
     const outcomes = await Promise.all(
       Array.from({ length: 30 }, (_, i) => {
@@ -654,7 +654,7 @@ describe("the object itself", () => {
     return { letGo, called };
   }
 
-  test("commits what is posted during a commit in one bundle", async () => {
+  test("commits events posted during a commit in one bundle", async () => {
     const { letGo, called } = heldCommits();
     const posting = Array.from({ length: 50 }, () => accept(services(), [event()]));
     await called(50);

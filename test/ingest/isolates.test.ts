@@ -18,7 +18,7 @@ import { calm, execute, newDestination, newWorld, START, TENANT, type World } fr
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** What a commit may read, however much others have committed: its own guards, and a few look-ups. */
+/** The most that a commit may read, however much others have committed: its own guards, and a few look-ups. */
 const FEW = 60;
 
 let world: World;
@@ -79,7 +79,7 @@ describe("an isolate that was quiet while others committed twelve thousand bundl
     expect((await storedTypes()).filter((type) => type === "a")).toHaveLength(1_000);
   });
 
-  test("to accept it again and again while the database is away", async () => {
+  test("to accept an event again and again while the database is away", async () => {
     world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "before" : undefined));
     const failing = accept(world.services, [event()]);
     await world.clock.asleep(75);
@@ -112,7 +112,7 @@ describe("an isolate that was quiet while others committed twelve thousand bundl
   });
 });
 
-test("a commit of many bundles looks for its tokens once, not once for each of them", async () => {
+test("a commit of many bundles searches its tokens once, not once for each bundle", async () => {
   await accept(world.services, [event("warm-up")]);
   await othersCommit(150);
   const many = Array.from({ length: 1_000 }, () => event());
@@ -120,7 +120,7 @@ test("a commit of many bundles looks for its tokens once, not once for each of t
   expect(await rowsFor(() => accept(world.services, many))).toBeLessThan(2 * 150 + 2 * FEW);
 });
 
-test("many keys in one commit cost no look at the bundles of others for each", async () => {
+test("many keys in one commit do not each cost a read of others' bundles", async () => {
   await accept(world.services, [event("warm-up")]);
   await othersCommit(150);
   const entries = Array.from({ length: 100 }, (_, i) => ({
@@ -135,7 +135,7 @@ test("many keys in one commit cost no look at the bundles of others for each", a
   expect(await storedTypes()).toHaveLength(101);
 });
 
-describe("an entry that an object took while it was far behind", () => {
+describe("an entry that an object accepted while it was far behind", () => {
   const posted = () => ({
     token: "the same",
     events: [postedEvent({ tenant: TENANT, type: "twice", data: {} })],
@@ -171,7 +171,7 @@ describe("an entry that an object took while it was far behind", () => {
   });
 });
 
-describe("messages that are handed over again six hours after they were sent", () => {
+describe("messages that are delivered again six hours after they were sent", () => {
   const messages = (isRepeated: boolean, sentAt: number, count = 10): GivenSingle[] =>
     Array.from({ length: count }, (_, i) => ({
       ...event("message"),
@@ -192,7 +192,7 @@ describe("messages that are handed over again six hours after they were sent", (
     ["a millisecond more than two minutes", 2 * MINUTE + 1],
     ["an hour", HOUR],
     ["thirteen days", 13 * 24 * HOUR],
-  ])("are found though they were first stored only after %s, and in another isolate", async (_when, ms) => {
+  ])("are found although they were first stored only after %s, and in another isolate", async (_when, ms) => {
     const sentAt = START;
     world.clock.pass(ms);
     const first = await acceptEach(elsewhere(), messages(false, sentAt));
@@ -206,7 +206,7 @@ describe("messages that are handed over again six hours after they were sent", (
     expect(idsOf(third)).toEqual(idsOf(first));
   });
 
-  test("are found though they were first stored when they were handed over again", async () => {
+  test("are found although they were first stored when they were delivered again", async () => {
     const sentAt = START;
     world.clock.pass(6 * HOUR);
     const first = await acceptEach(elsewhere(), messages(true, sentAt));
@@ -228,7 +228,7 @@ describe("messages that are handed over again six hours after they were sent", (
     expect(world.deliveryQueue.taken()).not.toEqual([]);
   });
 
-  test("cost no row of their own where they are stored at once", async () => {
+  test("cost no additional row if they are stored at once", async () => {
     await accept(world.services, [event("warm-up")]);
     world.d1.used();
     await acceptEach(world.services, messages(false, START, 100));
@@ -257,14 +257,14 @@ describe("routes", () => {
     await post(tenantsFrom(0, 10));
   });
 
-  test("of tenants that are missing are read, and of no others", async () => {
+  test("of missing tenants are read, and of no others", async () => {
     const before = await rowsFor(() => post(tenantsFrom(0, 10)));
     const rows = await rowsFor(() => post([...tenantsFrom(0, 10), ...tenantsFrom(10, 5)]));
     // Each destination of five tenants, and its entry in an index.
     expect(rows - before).toBeLessThan(5 * 2 * destinations + FEW);
   });
 
-  test("of tenants that have changed are read, and of no others", async () => {
+  test("of changed tenants are read, and of no others", async () => {
     await post(tenantsFrom(10, 10));
     await newDestination({ tenant: "tenant-3" });
     const rows = await rowsFor(() => post(tenantsFrom(0, 20)));

@@ -1,7 +1,8 @@
 /**
- * Random histories of a tenant whose destinations begin and cease to order its events, with several databases: isolates with
- * memories of every age, posts and changes at the same time, keys and messages that are repeated, crashes at any call. What is
- * posted after a change is in line; what is stored once is never stored twice; and first successes are in the order of the posts.
+ * Random histories of a tenant whose destinations begin and cease to order its events, with several databases: isolates
+ * with memories of every age, posts and changes at the same time, keys and messages that are repeated, crashes at any
+ * call. Events posted after a change are in line; no event is stored twice; and first successes are in the order of the
+ * posts.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -44,7 +45,7 @@ const step = fc.record({
   seed: fc.nat(1_000_000),
 });
 
-/** What is posted, and posted again: by its key, or as a message by its token. */
+/** The posts and their repeats: by key, or as a message by token. */
 type Request = Readonly<{ events: readonly GivenEvent[]; key?: string; token?: string; sentAt: number }>;
 
 let [worlds, number] = [0, 0];
@@ -227,7 +228,7 @@ async function expectOrder({ log, stepOf }: Run): Promise<number> {
   return known.size;
 }
 
-test("a tenant's events are in line from the moment that a destination orders them, whatever isolates remember, and stored once", async () => {
+test("a tenant's events are ordered from the moment that a destination orders them, whatever isolates have cached, and stored once", async () => {
   let inLine = 0;
   const property = fc.asyncProperty(
     fc.array(step, { minLength: STEPS, maxLength: STEPS }),

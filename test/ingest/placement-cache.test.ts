@@ -47,7 +47,7 @@ describe("the shards of intake", () => {
     }
   });
 
-  test("have a share of ten thousand tenants each that a routing cache holds", () => {
+  test("each have a share of ten thousand tenants that a routing cache holds", () => {
     const tenants = Array.from({ length: SHARDS }, () => 0);
     for (let i = 0; i < 10_000; i++)
       for (const shard of shardsOf(`tenant-${i}`, SHARDS)) tenants[shard] = (tenants[shard] ?? 0) + 1;
@@ -55,7 +55,7 @@ describe("the shards of intake", () => {
     expect(Math.min(...tenants)).toBeGreaterThan((0.8 * 2 * 10_000) / SHARDS);
   });
 
-  test("get about the same load, though tenants differ", () => {
+  test("get about the same load, although tenants differ", () => {
     const load = Array.from({ length: SHARDS }, () => 0);
     for (let i = 0; i < 2_000; i++) {
       const { chosen } = shardFor(`tenant-${i % 700}`, () => new Promise(() => {}));
@@ -65,7 +65,7 @@ describe("the shards of intake", () => {
     expect(Math.max(...load) - Math.min(...load)).toBeLessThan(0.2 * (2_000 / SHARDS));
   });
 
-  test("are all of them for a tenant that posts much, as long as it does", () => {
+  test("are all used by a tenant that posts much, as long as it does", () => {
     const seen = new Set<number>();
     for (let i = 0; i < 200; i++) {
       seen.add(shardFor("busy").chosen);
@@ -105,7 +105,7 @@ describe("the shards of intake", () => {
     expect(seen).toEqual(new Set([first, second]));
   });
 
-  test.each([1, 2, 3])("of %d are never another one", (shards) => {
+  test.each([1, 2, 3])("of %d are never out of range", (shards) => {
     for (let i = 0; i < 100; i++)
       for (const shard of shardsOf(`tenant-${i}`, shards)) {
         expect(shard).toBeGreaterThanOrEqual(0);
@@ -140,18 +140,18 @@ describe("the history of the databases", () => {
   });
   const countNow = async () => (await cache.places(isolate())).count;
 
-  test("is not read where there is one database", async () => {
+  test("is not read with one database", async () => {
     expect(await cache.places(isolate(0))).toMatchObject({ count: 1 });
     expect(reads).toBe(0);
   });
 
-  test("is read by others although an invocation that was reading it has been killed", async () => {
+  test("is read by others although an invocation that was reading it was killed", async () => {
     const dead = interceptedD1(db, () => new Promise(() => {}));
     void cache.places({ ...isolate(), db: dead });
     expect(await countNow()).toBe(2);
   });
 
-  test("is read once for all of an invocation who wait for it, and again beside other work after a minute", async () => {
+  test("is read once for all that wait for it in an invocation, and again in the background after a minute", async () => {
     await Promise.all([countNow(), countNow(), countNow()]);
     expect(reads).toBe(1);
     now += MINUTE - 1;
@@ -171,7 +171,7 @@ describe("the history of the databases", () => {
     expect(await countNow()).toBe(1);
   });
 
-  test("may be as old as that while the database is away, and no older", async () => {
+  test("may be that old while the database is away, but no older", async () => {
     await countNow();
     isAway = true;
     now += 10 * MINUTE - 1;

@@ -45,7 +45,7 @@ describe("a tenant's revision", () => {
     }
   });
 
-  test("stays while a destination changes in what routing does not ask for", async () => {
+  test("stays when a destination changes in fields that routing does not use", async () => {
     const id = await newDestination();
     const before = await revision(TENANT);
     await execute(
@@ -55,7 +55,7 @@ describe("a tenant's revision", () => {
     expect(await revision(TENANT)).toBe(before);
   });
 
-  test("never comes a second time, after a return to an earlier time neither", async () => {
+  test("is never reused, not even after a restore to an earlier time", async () => {
     await newDestination();
     const seen = await revision(TENANT);
     // As Time Travel does it: the row is as it was, and the clock has gone on.
@@ -67,7 +67,7 @@ describe("a tenant's revision", () => {
 });
 
 describe("a destination", () => {
-  test("made before an event is posted gets it, whatever an isolate remembers", async () => {
+  test("created before an event is posted gets it, whatever an isolate has cached", async () => {
     expect(await planOf()).toEqual([]);
     const id = await newDestination();
     expect(await planOf()).toEqual([id]);
@@ -76,7 +76,7 @@ describe("a destination", () => {
     expect(await planOf()).toEqual([id, other].toSorted());
   });
 
-  test("that is deleted gets no event that is posted afterwards, whatever an isolate remembers", async () => {
+  test("that is deleted gets no event that is posted afterwards, whatever an isolate has cached", async () => {
     const id = await newDestination();
     expect(await planOf()).toEqual([id]);
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", id);
@@ -102,7 +102,7 @@ describe("a destination", () => {
   test.each([
     "b",
     "other",
-  ])("edited by hand to take %s is routed by that from the next event on", async (type) => {
+  ])("edited in the database to take %s is routed by that from the next event on", async (type) => {
     const id = await newDestination({ eventTypes: ["a"] });
     expect(await planOf(world.services, type)).toEqual([]);
     await execute("UPDATE destinations SET event_types = ?1 WHERE id = ?2", JSON.stringify([type]), id);
@@ -111,7 +111,9 @@ describe("a destination", () => {
 });
 
 describe("routing in the steady state", () => {
-  test.each([1, 100, 1_000])("reads as many rows with %d destinations as with one", async (count) => {
+  test.each([
+    1, 100, 1_000,
+  ])("reads the same number of rows with %d destinations as with one", async (count) => {
     await execute(
       `INSERT INTO destinations (id, tenant, url, secret, event_types, created_at, updated_at)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)

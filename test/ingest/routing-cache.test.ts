@@ -1,4 +1,4 @@
-/** What an isolate remembers of destinations and schemas: what was read last, and no more than fits. */
+/** An isolate's cache of destinations and schemas: the latest reads, and no more than fits. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { CATALOGUE, RoutingCache, schemaOf } from "../../src/ingest/routing-cache.ts";
@@ -37,8 +37,8 @@ async function twentyOf(tenant: string): Promise<string[]> {
   return ids;
 }
 
-describe("what is read", () => {
-  test("is each tenant's own destinations, in the order of their ids, without those that are deleted", async () => {
+describe("the routes that are read", () => {
+  test("are each tenant's own destinations, in the order of their ids, without deleted ones", async () => {
     for (const id of ["dst_c", "dst_a", "dst_b"]) await newDestination({ id });
     await newDestination({ id: "dst_d", deletedAt: 5 });
     await newDestination({ id: "dst_e", tenant: "other" });
@@ -52,7 +52,7 @@ describe("what is read", () => {
     );
   });
 
-  test("is what each of them takes", async () => {
+  test("have what each destination takes", async () => {
     await newDestination({
       id: "dst_a",
       eventTypes: ["order.*"],
@@ -80,15 +80,15 @@ describe("what is read", () => {
     ["channels", "channels = '7'"],
     ["a filter", "filter = '{'"],
     ["a form of its body", "body = 'xml'"],
-  ])("takes everything where %s were edited by hand into nonsense (%s)", async (_what, edit) => {
+  ])("take everything if %s were edited into nonsense (%s)", async (_what, edit) => {
     const id = await newDestination();
     await execute(`UPDATE destinations SET ${edit}`);
     expect((await read(TENANT)).get(TENANT)?.routes).toEqual([takesAll(id)]);
   });
 });
 
-describe("what is known", () => {
-  test("is what was read last, in the order asked for, once all of it has been read", async () => {
+describe("cached routes", () => {
+  test("are those that were read last, in the requested order, once all have been read", async () => {
     const [a, b] = [await newDestination({ tenant: "a" }), await newDestination({ tenant: "b" })];
     await read("a");
     expect(cache.known(["a", "b"])).toBeUndefined();
@@ -103,7 +103,7 @@ describe("what is known", () => {
     expect(idsIn(cache.known(["b"]))).toEqual([["b", []]]);
   });
 
-  test("is nothing of the catalogue before it was read, and then that no type is validated", async () => {
+  test("do not include the catalogue before it is read, and then know that no type is validated", async () => {
     expect(cache.known([CATALOGUE])).toBeUndefined();
     await read(CATALOGUE);
     expect(cache.known([CATALOGUE])).toEqual(
@@ -112,8 +112,8 @@ describe("what is known", () => {
   });
 });
 
-describe("what is fresh", () => {
-  test("costs one query while nothing changes, and no destination is read", async () => {
+describe("refreshing routes", () => {
+  test("costs one query while nothing changes, and reads no destination", async () => {
     await twentyOf(TENANT);
     const first = await fresh(TENANT, "nobody");
     world.d1.used();
@@ -123,7 +123,7 @@ describe("what is fresh", () => {
     expect(rowsRead).toBeLessThan(20);
   });
 
-  test("reads again those tenants alone whose destinations have changed", async () => {
+  test("reads only the tenants again whose destinations have changed", async () => {
     const old = await twentyOf("old");
     const before = await fresh("old", TENANT);
     const added = await newDestination();
@@ -138,7 +138,7 @@ describe("what is fresh", () => {
     expect(cache.known(["old", TENANT])).toEqual(after);
   });
 
-  test("reads all where one of them is not known", async () => {
+  test("reads all if one of them is not known", async () => {
     const id = await newDestination();
     await read("other");
     expect(idsIn(await fresh("other", TENANT))).toEqual([
@@ -173,7 +173,7 @@ describe("a cache of forty thousand, destinations and tenants together,", () => 
   };
   const known = (...tenants: string[]) => tenants.filter((tenant) => cache.known([tenant]) !== undefined);
 
-  test("is full with them, and forgets what it must beyond that", async () => {
+  test("is full with that, and drops entries beyond", async () => {
     await readInTurn("full", "a");
     expect(known("full", "a")).toEqual(["full", "a"]);
     await readInTurn("b");
@@ -182,7 +182,7 @@ describe("a cache of forty thousand, destinations and tenants together,", () => 
     expect(known("full", "a", "b")).toEqual(["full", "b"]);
   });
 
-  test("forgets first what has not been asked for the longest", async () => {
+  test("drops the least recently requested entries first", async () => {
     await readInTurn("a", "b", "c");
     cache.known(["a"]);
     await readInTurn("full");
@@ -207,7 +207,7 @@ describe("a cache of forty thousand, destinations and tenants together,", () => 
     expect(known("long", "almost", "a", "b")).toEqual(["almost", "a", "b"]);
   });
 
-  test("holds ten thousand tenants of two destinations, and reads what is missing of a commit alone", async () => {
+  test("holds ten thousand tenants of two destinations, and reads only what a commit misses", async () => {
     const tenants = Array.from({ length: 10_000 }, (_, i) => `small-${i}`);
     const two = (tenant: string) =>
       Array(2).fill({ tenant, id: "dst_1", types: null, channels: null, filter: null });
@@ -220,7 +220,7 @@ describe("a cache of forty thousand, destinations and tenants together,", () => 
     expect(asked).toHaveLength(2);
   });
 
-  test("keeps all that is needed now, and forgets it afterwards", async () => {
+  test("keeps everything that is needed now, and drops it afterwards", async () => {
     await readInTurn("a");
     const read = await cache.read(db, ["b", "vast", "fuller"]);
     expect([...read.keys()]).toEqual(["b", "vast", "fuller"]);
@@ -230,7 +230,7 @@ describe("a cache of forty thousand, destinations and tenants together,", () => 
   });
 });
 
-describe("the highest bundle that is known", () => {
+describe("the highest known bundle", () => {
   const readFloor = () => cache.readFloor(world.services.db, 0);
   const post = () => accept(world.services, [{ tenant: TENANT, type: "a", data: {} }]);
 
@@ -245,7 +245,7 @@ describe("the highest bundle that is known", () => {
     expect(cache.floor(0)).toBe(7);
   });
 
-  test("is read by others although an invocation that was reading it has been killed", async () => {
+  test("is read by others although an invocation that was reading it was killed", async () => {
     await post();
     const dead = interceptedD1(env.DB, () => new Promise(() => {}));
     void cache.readFloor(dead, 0);
@@ -253,12 +253,12 @@ describe("the highest bundle that is known", () => {
     expect(cache.floor(0)).toBe(1);
   });
 
-  test("is none in a database without any", async () => {
+  test("does not exist in a database without bundles", async () => {
     await readFloor();
     expect([cache.hasFloor(0), cache.floor(0)]).toEqual([true, 0]);
   });
 
-  test("only rises, in each database for itself", () => {
+  test("only rises, separately in each database", () => {
     for (const bundle of [5, 7, 6]) cache.raiseFloor(2, bundle);
     expect(cache.floor(2)).toBe(7);
     expect([0, 1, 2, 3].map((database) => cache.hasFloor(database))).toEqual([false, false, true, false]);
@@ -272,7 +272,7 @@ test.each([
   ["a schema with a fault", '{"type":"text"}', undefined],
   ["a schema", '{"type":"object"}', { type: "object" }],
   ["a schema that takes nothing", "false", false],
-])("a type with %s in the place of its schema has that one or none", (_what, text, schema) => {
+])("a type with %s in place of its schema has that one or none", (_what, text, schema) => {
   expect(schemaOf(text)).toEqual(schema);
 });
 
@@ -287,7 +287,7 @@ describe("the schemas of validated types", () => {
     ...(found.get(CATALOGUE)?.schemas ?? []),
   ];
 
-  test("are read when one of them has changed, and those that cannot be used are left out", async () => {
+  test("are read when one of them has changed, without unusable ones", async () => {
     await put("a", '{"type":"object"}', true);
     await put("asked.for", '{"type":"object"}', false);
     await put("edited", "{", true);
@@ -300,7 +300,7 @@ describe("the schemas of validated types", () => {
     expect(schemasIn(cache.known([CATALOGUE]) ?? new Map())).toEqual([["b", false]]);
   });
 
-  test("are not read again while they stay, nor for tenants alone", async () => {
+  test("are not read again while they are unchanged, nor when only tenants change", async () => {
     await put("t0", "{}", true);
     await execute(
       `INSERT INTO event_types (name, schema, validates, created_at, updated_at)

@@ -1,4 +1,4 @@
-/** What is to be retried for a destination that is deleted. */
+/** The retries of a deleted destination. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
@@ -42,7 +42,7 @@ const insertDelivery = (destination: string, bundle: number, fields: object = {}
   });
 
 describe("a delivery that is to be retried", () => {
-  test("is cancelled at once when its destination is deleted, with what was attempted in its log", async () => {
+  test("is cancelled at once when its destination is deleted, with its attempts in the log", async () => {
     const destination = await newDestination();
     world.receiver.script(urlOf(destination), 503);
     const [message] = await world.post();
@@ -73,7 +73,7 @@ describe("a delivery that is to be retried", () => {
     });
   });
 
-  test("counts as failed for the replay that had it sent again", async () => {
+  test("counts as failed for the replay that sent it again", async () => {
     const destination = await newDestination();
     await insertRow("replays", {
       id: "rpl_1",
@@ -97,7 +97,7 @@ describe("a delivery that is to be retried", () => {
   });
 });
 
-describe("where the invocation that deleted it has died, or had too many to cancel, the sweep", () => {
+describe("if the invocation that deleted a destination has died, or had too many to cancel, the sweep", () => {
   async function sweepOften(times: number): Promise<void> {
     for (let i = 0; i < times; i++) {
       world.clock.pass(60_000);
@@ -106,7 +106,7 @@ describe("where the invocation that deleted it has died, or had too many to canc
     }
   }
 
-  test("cancels what is to be retried within three minutes, in every database", async () => {
+  test("cancels the retries within three minutes, in every database", async () => {
     const [first, second] = [await newDestination(), await newDestination()];
     await insertDelivery(first, 1);
     await insertDelivery(second, 2);
@@ -116,7 +116,7 @@ describe("where the invocation that deleted it has died, or had too many to canc
     expect(await storedRows()).toMatchObject([cancelled, cancelled]);
   });
 
-  test("goes on where it has stopped, and past a destination whose gate cannot be reached", async () => {
+  test("continues where it has stopped, and past a destination whose gate cannot be reached", async () => {
     const [first, second] = [await newDestination(), await newDestination()];
     await insertDelivery(first, 1);
     await insertDelivery(second, 2);
@@ -142,7 +142,7 @@ describe("where the invocation that deleted it has died, or had too many to canc
   });
 });
 
-test("thousands of retries are cancelled in steps, and none is forgotten between them", async () => {
+test("thousands of retries are cancelled in steps, without missing one between them", async () => {
   const destination = await newDestination();
   await execute(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)

@@ -44,7 +44,7 @@ type Job = Readonly<{
   arrange: () => Promise<void>;
   /** One invocation. */
   run: (services: Services) => Promise<unknown>;
-  /** What is left to do. */
+  /** The remaining work. */
   left: () => Promise<readonly unknown[]>;
   /** The age of the bundles that it looks at; absent: it looks at none. */
   ageMs?: number;
@@ -368,7 +368,7 @@ async function runOn(job: Job): Promise<void> {
 const badBundles = async () =>
   (await rowsOfAll<{ id: number }>("SELECT id FROM bundles WHERE tokens = 'bad'")).map(({ id }) => id);
 
-/** What an edit by hand, damage or a later version may have made of a bundle. */
+/** The bundles after an edit by hand, damage or a later version. */
 const badness: Readonly<Record<string, string>> = {
   "a plan that is no JSON": "plan = 'oops'",
   "a plan that is no object": "plan = 'null'",
@@ -399,7 +399,7 @@ describe.each(Object.entries(badness))("%s", (_, change) => {
   });
 });
 
-test("a status change with an impossible time does not keep the others from being published", async () => {
+test("a status change with an impossible time does not block the others", async () => {
   const { arrange, left } = jobs["the publishing of changed statuses"] as Job;
   await arrange();
   await insertRow("status_changes", {
@@ -423,7 +423,7 @@ test("bad bundles are logged once each with their ids, and counted by a metric, 
   expect((await readSystemHealth(world.services)).unreadable).toBe(logged.length);
 });
 
-test("lost deliveries of a bundle that is mended are delivered, and it is no longer counted", async () => {
+test("lost deliveries of a repaired bundle are delivered, and it is no longer counted", async () => {
   const [id = 0] = await bundles({ ageMs: 10 * MINUTE, count: 1 });
   const [{ plan } = { plan: "" }] = await rowsOfAll<{ plan: string }>(
     "SELECT plan FROM bundles WHERE id = ?1",
@@ -456,7 +456,7 @@ test("an erasure that could not read a bundle ends as incomplete and names it", 
 });
 
 describe.each(Object.entries(jobs))("%s", (_, job) => {
-  test("is done after an interruption between any two statements", async () => {
+  test("is completed after an interruption between any two statements", async () => {
     const arrange = async () => {
       await begin();
       sent.clear();
@@ -518,7 +518,7 @@ describe.each(Object.entries(jobs))("%s", (_, job) => {
   });
 });
 
-/** What one invocation costs where a neighbour has so many bundles, which the job has been through before. */
+/** The cost of one invocation beside a neighbour with this many bundles, which the job has processed before. */
 async function costBeside(job: Job, neighbours: number) {
   await begin();
   sent.clear();
@@ -540,7 +540,7 @@ async function costBeside(job: Job, neighbours: number) {
 describe("a neighbour with ten times as many bundles", () => {
   const apart = Object.entries(jobs).filter(([name, { walksAll }]) => !walksAll && name !== "retention");
 
-  test.each(apart)("costs %s no row and no query more", async (_, job) => {
+  test.each(apart)("costs %s no additional row or query", async (_, job) => {
     const few = await costBeside(job, 100);
     const many = await costBeside(job, 1_000);
     expect(many.rowsRead - few.rowsRead).toBeLessThan(50);
@@ -549,7 +549,7 @@ describe("a neighbour with ten times as many bundles", () => {
 
   test.each(
     Object.entries(jobs).filter(([, { walksAll }]) => walksAll),
-  )("costs %s, which has to look through them, a query for a page of them", async (_, job) => {
+  )("costs %s, which has to read them, a query for each page", async (_, job) => {
     await delivered({ ageMs: (job.ageMs ?? DAY) + MINUTE, tenant: "neighbour", count: 1_000 });
     await job.arrange();
     world.d1.used();

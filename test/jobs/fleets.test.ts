@@ -12,7 +12,7 @@ import { newWorld, TENANT, type World } from "../support/world.ts";
 const MINUTE = 60_000;
 
 let world: World;
-/** The destinations whose gates have been told to schedule a drain, call by call. */
+/** The destinations whose gates were to schedule a drain, call by call. */
 let rung: string[];
 let services: Services;
 beforeEach(async () => {
@@ -53,15 +53,15 @@ async function minute(): Promise<void> {
   if (waiting.length > 0) await consumeDrains(services, batchOf("breakwater-drains", [{ waiting }]).batch);
 }
 
-describe("drains for a fleet in which everybody waits", () => {
-  test("are handed on to the queue for 40,000 destinations a minute, each once: for a million within 25", async () => {
+describe("drains for a fleet in which every destination waits", () => {
+  test("are enqueued for 40,000 destinations a minute, each once: for a million within 25 minutes", async () => {
     await waitingFor(100_000);
     const minutes = [await sweepMinute(), await sweepMinute(), await sweepMinute()];
     expect(minutes.map(({ length }) => length)).toEqual([40_000, 40_000, 20_000]);
     expect(new Set(minutes.flat()).size).toBe(100_000);
   });
 
-  test("cost no more than a thousand calls of gates a minute, but for the first round and the sweep's own", async () => {
+  test("cost at most a thousand calls of gates a minute, apart from the first round and the sweep's own", async () => {
     await waitingFor(6_000);
     await minute();
     expect(new Set(rung).size).toBe(6_000);
@@ -72,7 +72,7 @@ describe("drains for a fleet in which everybody waits", () => {
     expect(new Set(rung).size).toBe(6_000);
   });
 
-  test("cost four rows read at most for each destination that is found, wherever it is among all", async () => {
+  test("cost at most four rows read for each destination that is found, wherever it is among all", async () => {
     await waitingFor(20_000);
     for (const after of ["", "dst_0014000"]) {
       world.d1.used();
@@ -82,7 +82,7 @@ describe("drains for a fleet in which everybody waits", () => {
     }
   });
 
-  test("are scheduled by the sweep itself, 500 a minute, where the queue takes nothing", async () => {
+  test("are scheduled by the sweep itself, 500 a minute, if the queue takes nothing", async () => {
     await waitingFor(1_200);
     world.drainQueue.break(true);
     world.upkeepQueue.break(true);
@@ -106,7 +106,7 @@ const emptyD1 = {
 } as unknown as D1Database;
 
 describe("with 300 databases", () => {
-  test("a minute in which nothing happens stays within the queries of an invocation, in the cron and in each page", async () => {
+  test("a minute without traffic stays within the queries of an invocation, in the cron and in each page", async () => {
     let queries = 0;
     const counted = (real: D1Database) =>
       interceptedD1(real, async (sql, call) => {

@@ -1,4 +1,4 @@
-/** What is scheduled comes at its time: not before, a second after it at most, and whatever is lost on the way. */
+/** A scheduled event comes at its time: not before, at most a second after it, and despite every loss. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
@@ -36,7 +36,7 @@ async function schedule(...times: number[]): Promise<number[]> {
   return accepted.kind === "accepted" ? accepted.events.map(({ id }) => id) : [];
 }
 
-/** What went on the queue since the last time of asking: which event, and when it comes out. */
+/** The messages since the last call: which event, and when it is due. */
 async function sent(): Promise<{ event: number; at: number }[]> {
   const each = world.deliveryQueue.taken().map(async ({ body, delaySeconds = 0 }) => {
     const at = world.clock.now() + delaySeconds * 1000;
@@ -46,13 +46,13 @@ async function sent(): Promise<{ event: number; at: number }[]> {
 }
 
 describe("a scheduled event", () => {
-  test("that is due soon goes on the queue at once, with a delay", async () => {
+  test("that is due soon is enqueued at once, with a delay", async () => {
     const [event = 0] = await schedule(START + 30_500);
     const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
     expect(world.deliveryQueue.taken()).toEqual([{ body, delaySeconds: 31 }]);
   });
 
-  test("that is due later goes there shortly before its time", async () => {
+  test("that is due later is enqueued shortly before its time", async () => {
     const [event] = await schedule(START + DAY);
     expect(await sent()).toEqual([]);
     world.clock.pass(DAY - 2 * MINUTE);
@@ -66,7 +66,7 @@ describe("a scheduled event", () => {
     expect(await sent()).toEqual([]);
   });
 
-  test("comes within a second of its time, whenever it is accepted between two sweeps", async () => {
+  test("is delivered within a second of its time, whenever it is accepted between two sweeps", async () => {
     const due = new Map<number, number>();
     const messages: { event: number; at: number }[] = [];
     for (let second = 0; second < 600; second += 7) {
@@ -84,7 +84,7 @@ describe("a scheduled event", () => {
     }
   });
 
-  test("whose time has passed goes at once, like any other", async () => {
+  test("whose time has passed is sent at once, like any other", async () => {
     const [event = 0] = await schedule(START - 1);
     const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
     expect(world.deliveryQueue.taken()).toEqual([{ body }]);
@@ -116,7 +116,7 @@ describe("a scheduled event", () => {
     });
   });
 
-  test("is cancelled when its destination is gone by then", async () => {
+  test("is cancelled when its destination is deleted by then", async () => {
     const [event = 0] = await schedule(START + MINUTE);
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(MINUTE);
@@ -124,7 +124,7 @@ describe("a scheduled event", () => {
     expect(await rowOf({ eventId: event, destinationId: destination })).toMatchObject({ state: "cancelled" });
   });
 
-  test("costs one row more than another, and few to read", async () => {
+  test("costs one more row than another, and few rows to read", async () => {
     const [event = 0] = await schedule(START + DAY);
     expect(world.d1.used().rowsWritten).toBe(2);
     world.clock.pass(DAY - MINUTE);
@@ -136,8 +136,8 @@ describe("a scheduled event", () => {
   });
 });
 
-describe("one that was lost", () => {
-  test("is not looked for before its time, though later events have been", async () => {
+describe("a lost scheduled event", () => {
+  test("is not searched before its time, although later events are", async () => {
     await schedule(START + DAY);
     await world.post();
     world.clock.pass(GRACE_MS);
@@ -175,7 +175,7 @@ describe("one that was lost", () => {
     expect(world.d1.used().rowsRead).toBeLessThanOrEqual(3_000);
   });
 
-  test("is recovered although it was stored behind the walk in order of time", async () => {
+  test("is recovered although it was stored behind the position of the walk by time", async () => {
     await execute("INSERT INTO cursors VALUES ('scheduled_checked', ?1, 1000)", START + 2 * MINUTE);
     const [first, second] = await schedule(START + MINUTE, START + 2 * MINUTE, START + 2 * MINUTE + 1);
     world.clock.pass(2 * MINUTE + GRACE_MS);
@@ -186,7 +186,7 @@ describe("one that was lost", () => {
     expect(await storedRows()).toHaveLength(3);
   });
 
-  test("is enqueued by the next sweep where the queue does not take it, and nothing later is passed over", async () => {
+  test("is enqueued by the next sweep if the queue does not take it, and no later one is skipped", async () => {
     const [event = 0] = await schedule(START + DAY);
     world.clock.pass(DAY - MINUTE);
     world.deliveryQueue.break(true);

@@ -42,7 +42,7 @@ async function lose(count = 1): Promise<DeliveryKey[]> {
   return events.flatMap(({ id, plan }) => plan.map((place) => ({ eventId: id, destinationId: place })));
 }
 
-/** So many bundles of the past, of one event each. */
+/** The given number of past bundles, of one event each. */
 function past(count: number, event: (i: number) => EventRow = () => ({})): Promise<number[]> {
   return insertBundles(
     env.DB,
@@ -54,7 +54,7 @@ function past(count: number, event: (i: number) => EventRow = () => ({})): Promi
   );
 }
 
-/** So many bundles of the past that nobody wants. */
+/** The given number of past bundles without destinations. */
 async function fill(count: number): Promise<void> {
   const { sql, values } = repeatedBundle([{}], { first: 1, count, acceptedAt: 0 });
   await execute(sql, ...values);
@@ -111,7 +111,7 @@ describe("an accepted event without an outcome", () => {
       expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
-  test("is recovered for the destinations only that have no outcome", async () => {
+  test("is recovered only for the destinations without an outcome", async () => {
     const [other, third] = [await newDestination(), await newDestination()];
     const messages = await lose();
     await world.consume(messages.filter((message) => message.destinationId === destination));
@@ -135,7 +135,7 @@ describe("an accepted event without an outcome", () => {
     expect(world.receiver.calls).toHaveLength(1);
   });
 
-  test("without any destination is passed over", async () => {
+  test("without any destination is skipped", async () => {
     await execute("DELETE FROM destinations");
     await lose(3);
     world.clock.pass(GRACE_MS);
@@ -144,7 +144,7 @@ describe("an accepted event without an outcome", () => {
     expect(await swept()).toMatchObject({ watermark: 1 });
   });
 
-  test("for a destination that is gone is recovered, and cancelled by the drain", async () => {
+  test("for a deleted destination is recovered, and cancelled by the drain", async () => {
     await lose();
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(GRACE_MS);
@@ -158,7 +158,7 @@ describe("a bundle", () => {
   const lostOf = async () =>
     (await storedRows()).filter(({ reason }) => reason === "recovered").map(({ eventId }) => eventId);
 
-  test("of which some events have an outcome has the others recovered, and each delivered once", async () => {
+  test("with outcomes for some events has the others recovered, and each delivered once", async () => {
     const messages = await lose(20);
     const [delivered, rest] = [messages.filter((_, i) => i % 3 === 0), messages.filter((_, i) => i % 3 > 0)];
     await world.consume(delivered);
@@ -174,7 +174,7 @@ describe("a bundle", () => {
     expect(world.receiver.calls).toHaveLength(20);
   });
 
-  test("that is scheduled and lost in part is recovered after its time, and not before", async () => {
+  test("that is scheduled and partly lost is recovered after its time, and not before", async () => {
     const deliverAt = START + 3_600_000;
     const events = await insertBundles(env.DB, [
       { acceptedAt: START, deliverAt, events: Array(5).fill({ destinations: [destination] }) },
@@ -194,7 +194,7 @@ describe("a bundle", () => {
     expect(await lostOf()).toEqual([]);
   });
 
-  test("for a thousand destinations is recovered within the queries of its part, and what follows it too", async () => {
+  test("for a thousand destinations is recovered within the queries of its part, and so are the following ones", async () => {
     const ids = Array.from({ length: 1_000 }, (_, i) => `dst_${String(i).padStart(20, "0")}`);
     await execute(
       `INSERT INTO destinations (id, tenant, url, secret, status, created_at, updated_at)
@@ -225,7 +225,7 @@ describe("a bundle", () => {
 });
 
 describe("the watermark", () => {
-  test("has each bundle looked at once", async () => {
+  test("makes the sweep read each bundle once", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
     await sweep.run(world.services);
@@ -248,14 +248,14 @@ describe("the watermark", () => {
     expect(await storedRows()).toHaveLength(4);
   });
 
-  test("goes over more than one page in one sweep, and recovers all that was lost", async () => {
+  test("passes more than one page in one sweep, which recovers everything that was lost", async () => {
     await past(2_500, (i) => (i % 100 === 0 ? { destinations: [destination] } : {}));
     await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 2_500 });
     expect(await storedRows()).toHaveLength(25);
   });
 
-  test("costs a sweep that finds nothing new a handful of rows, however much is stored", async () => {
+  test("costs a sweep that finds nothing new a few rows, however much is stored", async () => {
     await fill(3_000);
     await sweep.run(world.services);
     world.d1.used();
@@ -270,7 +270,7 @@ describe("the watermark", () => {
 describe("a queue", () => {
   const oldest = (at: number | undefined | "unavailable") => world.deliveryQueue.oldest(at);
 
-  test("that is behind is believed: what was accepted after its oldest message may be in it", async () => {
+  test("that is behind may still contain events accepted after its oldest message", async () => {
     await lose();
     oldest(START - 1);
     world.clock.pass(GRACE_MS + 60_000);
@@ -278,7 +278,7 @@ describe("a queue", () => {
     expect(await storedRows()).toEqual([]);
   });
 
-  test("whose oldest message is younger than the event does not have it", async () => {
+  test("whose oldest message is younger than an event does not contain that event", async () => {
     await lose();
     oldest(START + 1);
     world.clock.pass(GRACE_MS);
@@ -286,7 +286,7 @@ describe("a queue", () => {
     expect(await statesNow()).toEqual(["waiting/recovered"]);
   });
 
-  test("is not believed for ever: its oldest message may be a delayed retry", async () => {
+  test("is trusted for a limited time, because its oldest message may be a delayed retry", async () => {
     await lose();
     oldest(START - 1);
     world.clock.pass(GRACE_MS + 15 * 60_000);
@@ -294,7 +294,7 @@ describe("a queue", () => {
     expect(await statesNow()).toEqual(["waiting/recovered"]);
   });
 
-  test("that says nothing of itself stops no sweep", async () => {
+  test("without metrics does not stop a sweep", async () => {
     await lose();
     oldest("unavailable");
     world.clock.pass(GRACE_MS);
@@ -322,7 +322,7 @@ describe("a retry that no message has delivered", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 2 }]);
   });
 
-  test("of an attempt whose worker has died with it waits too, and that attempt is not counted", async () => {
+  test("whose worker died during the attempt waits too, and that attempt is not counted", async () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const delivering = world.consume(await lose());
@@ -346,8 +346,8 @@ describe("a retry that no message has delivered", () => {
   });
 });
 
-describe("what waits", () => {
-  test("and whose gate knows nothing of it has a drain scheduled", async () => {
+describe("a waiting delivery", () => {
+  test("of which its gate knows nothing has a drain scheduled", async () => {
     const [message] = await lose();
     await insertRow(FIRST, { state: "waiting", reason: "slow" });
     expect(await alarmOf(destination)).toBeNull();
@@ -382,7 +382,7 @@ describe("what waits", () => {
     ]);
   });
 
-  test("for a destination that is paused and deleted has a drain sent for, to be cancelled", async () => {
+  test("for a paused and deleted destination has a drain sent, to be cancelled", async () => {
     await lose();
     await execute("UPDATE destinations SET status = 'paused', deleted_at = 1");
     await insertRow(FIRST, { state: "waiting", reason: "paused" });
@@ -407,7 +407,7 @@ describe("what waits", () => {
     await answered;
   });
 
-  test("expires in the sweep after its age limit, whatever waits longer before it", async () => {
+  test("expires in the sweep after its age limit, even if others before it wait longer", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
        INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
@@ -428,7 +428,7 @@ describe("what waits", () => {
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 3 }]);
   });
 
-  test("in packs expires in the sweep too, each with a row of its own, and its neighbours go on waiting", async () => {
+  test("in a pack expires in the sweep too, with a separate row, and its neighbours continue to wait", async () => {
     const busy = () => new Response(null, { status: 503, headers: { "retry-after": "3600" } });
     world.receiver.script(urlOf(destination), busy);
     const [first, ...messages] = await world.post(150);
@@ -447,7 +447,7 @@ describe("what waits", () => {
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 50 }]);
   });
 
-  test("in packs takes no turn from what waits in rows, however many there are", async () => {
+  test("in a pack does not delay those in rows, however many there are", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
        INSERT INTO packs (destination_id, bundle_id, waiting0, give_up_at) SELECT ?1, i, 1, ?2 FROM n`,
@@ -459,7 +459,7 @@ describe("what waits", () => {
     expect((await storedRows()).filter(({ state }) => state === "dead")).toHaveLength(1);
   });
 
-  test("is checked for its age limit over several sweeps, when one cannot check all of it", async () => {
+  test("is checked for its age limit by several sweeps if one cannot check all", async () => {
     const all = 100_000;
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${all})
@@ -481,7 +481,7 @@ describe("what waits", () => {
     expect(await env.DB.prepare(left).first("n")).toBe(all - 3);
   });
 
-  test("at a gate that cannot be reached stops nobody else's sweep", async () => {
+  test("at an unreachable gate does not stop the sweep of others", async () => {
     const other = await newDestination();
     await lose();
     world.clock.pass(GRACE_MS);
@@ -507,7 +507,7 @@ describe("a sweep", () => {
   test.each([
     ["retries", "state = 'retrying'"],
     ["what waits", "WITH RECURSIVE found"],
-  ])("that breaks down when it looks for %s leaves none", async (_, part) => {
+  ])("that fails at reading %s leaves none", async (_, part) => {
     await sweep.run(world.services);
     world.clock.pass(60_000);
     world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
@@ -520,7 +520,7 @@ describe("a sweep", () => {
     ["what waits", "WITH RECURSIVE found", "waiting", ["lost", "overdue"]],
     ["what was lost", "AS acceptedAt, planned", "lost", ["overdue", "drains_scheduled"]],
     ["what is over its age limit", "give_up_at AS giveUpAt", "expired", ["lost", "drains_scheduled"]],
-  ])("that fails to look for %s does everything else, and says so", async (_, part, name, others) => {
+  ])("that cannot read %s does everything else, and says so", async (_, part, name, others) => {
     await sweep.run(world.services);
     world.clock.pass(60_000);
     const isLookForWork = (sql: string) => sql.includes("AS overdue,");
@@ -536,7 +536,7 @@ describe("a sweep", () => {
     expect(await swept()).toMatchObject({ heartbeat_at: START + 60_000 });
   });
 
-  test("of which one part has failed for longer than five minutes is logged as stalled", async () => {
+  test("with a part that has failed for longer than five minutes is logged as stalled", async () => {
     world.d1.failing((sql) => (sql.includes("state = 'retrying'") ? "before" : undefined));
     for (let minute = 0; minute <= 6; minute++) {
       await runCron(world.services).catch(() => {});
@@ -561,7 +561,7 @@ describe("a sweep", () => {
     expect(world.logged("sweep")).toHaveLength(2);
   });
 
-  test("that has more to do than it may goes on by pages, each once, until the next is due", async () => {
+  test("that has more to do than it may continues in pages, each once, until the next is due", async () => {
     await fill(90_000);
     const watermark = async () => (await swept())?.watermark ?? 0;
     await sweep.run(world.services);
@@ -583,7 +583,7 @@ describe("a sweep", () => {
     expect(world.upkeepQueue.taken()).toEqual([]);
   });
 
-  test("whose page cannot be sent for lets the next one begin", async () => {
+  test("whose page cannot be enqueued lets the next one begin", async () => {
     await fill(60_000);
     world.upkeepQueue.break(true);
     await sweep.run(world.services);
@@ -591,7 +591,7 @@ describe("a sweep", () => {
     expect(await swept()).toMatchObject({ watermark: 60_000 });
   });
 
-  test("twice at once is one", async () => {
+  test("that runs twice at once takes effect once", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
     await Promise.all([sweep.run(world.services), sweep.run(world.services)]);

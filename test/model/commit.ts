@@ -26,7 +26,7 @@ const NOW = 1_000_000_000;
 const TENANT = "acme";
 const TABLES = ["bundles", "idempotency_keys", "destinations", "tenants"];
 
-/** Who posts what: the same key stands for the same content. */
+/** The posts: the same key means the same content. */
 export type Sender = Readonly<{ name: string; key?: string }>;
 
 export type CommitScenario = Readonly<{
@@ -239,7 +239,7 @@ function posted(world: World, i: number, { creates }: CommitScenario): World {
   return creates ? next : { ...next, isAfter: next.isAfter.with(i, false) };
 }
 
-/** What was created before the first arrival has to get the event. */
+/** A destination created before the first arrival has to get the event. */
 function arrived(world: World, i: number): World {
   const request = world.requests[i];
   if (!request) return world;

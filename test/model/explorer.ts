@@ -9,7 +9,7 @@
 import { hash } from "node:crypto";
 
 export type Step<State> = Readonly<{
-  /** What happens, as a sentence. */
+  /** The step, as a sentence. */
   says: string;
   to: State;
   /** Nobody may rely on it. */
@@ -32,13 +32,13 @@ export type Model<State> = Readonly<{
   initial: State;
   /** Everything that may happen next; nothing at the bounds of the model. */
   steps: (state: State) => readonly Step<State>[] | Promise<readonly Step<State>[]>;
-  /** What is wrong in this state, as a sentence; undefined when nothing is. */
+  /** The fault of this state, as a sentence; undefined when there is none. */
   broken: (state: State) => string | undefined;
   /** States with the same key have the same future. */
   keyOf: (state: State) => string;
   /** The same state in a calm world. */
   calmed: (state: State) => State;
-  /** What a calm world does next; undefined when everything is at its end. */
+  /** The next step of a calm world; undefined when everything is at its end. */
   calm: (state: State) => Step<State> | undefined | Promise<Step<State> | undefined>;
 }>;
 

@@ -1,4 +1,4 @@
-/** What D1 and the queues have of the deliveries in the gate's model, and what invocations write there. */
+/** The deliveries of the gate's model in D1 and the queues, and the writes of invocations. */
 import { type DeliverySource, readinessOf } from "../../src/core/triage.ts";
 import { withSuccess } from "./gate-quiet.ts";
 import { BEGINNING, type Run, type Stored, TICK_MS, type World, withRun } from "./gate-world.ts";
@@ -90,7 +90,7 @@ function markWaiting(world: World, refused: readonly number[]): World {
     .reduce((next, delivery) => withStored(next, delivery, { state: "waiting" }), world);
 }
 
-/** What the sweep finds lost waits from now on. */
+/** Deliveries that the sweep finds lost wait from now on. */
 export function withLostFound(world: World): World {
   const isHeld = (i: number) =>
     world.runs.some(({ deliveries }) => deliveries.includes(i)) ||

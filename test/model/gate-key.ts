@@ -4,8 +4,9 @@ import type { Lease } from "../../src/core/lease.ts";
 import type { Instance, Quiet, World } from "./gate-world.ts";
 
 /**
- * What decides about a world's future. Left out: counters and history of the gate, which decide nothing here; the rate's
- * reservations, because no rate limits anything here; and the names of leases, which stand for themselves.
+ * The parts of a world that determine its future. Left out: counters and history of the gate, which decide nothing
+ * here; the rate's reservations, because no rate limits anything here; and the names of leases, which stand for
+ * themselves.
  */
 export function keyOf(world: World): string {
   const { current, former, storage, runs, messages, orphans, deliveries, now, quiet, ...rest } = world;

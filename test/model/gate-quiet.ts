@@ -1,4 +1,4 @@
-/** What a gate promises where deliveries come alone, far apart: lone leases (src/core/lone-lease.ts) in the gate's model. */
+/** A gate's promises for lone deliveries, far apart: lone leases (src/core/lone-lease.ts) in the gate's model. */
 import type { AdmitResult } from "../../src/core/admit.ts";
 import type { Lease } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -28,7 +28,10 @@ export function withLostLease(world: World): World {
   return noted(world, () => ({ hasLost: true }));
 }
 
-/** What the object's memory knew alone is lost with it: so is the death of an invocation whose lease was not stored. */
+/**
+ * State that is only in the object's memory is lost with it: so is the death of an invocation whose lease was not
+ * stored.
+ */
 export function withMemoryLost(world: World): World {
   const { current, storage } = world;
   if (!world.quiet || !current) return world;
@@ -56,7 +59,7 @@ export function withSuccess(world: World, until: number): World {
   return noted(world, ({ successes }) => ({ successes: [...successes, until] }));
 }
 
-/** What is wrong with an answer of the instance that may write. */
+/** The fault of an answer of the instance that may write. */
 export function wrongAnswer(world: World, { grant, refused }: AdmitResult): string | undefined {
   const state = world.current?.memory.state;
   if (!world.quiet || !state) return undefined;
@@ -85,7 +88,7 @@ export function wrongFormer({ former, now }: World): string | undefined {
   return isOver ? "An instance grants from its slack thirty seconds after it was cut off." : undefined;
 }
 
-/** What is wrong with the settlement of this lease by the instance that may write. */
+/** The fault of the settlement of this lease by the instance that may write. */
 export function wrongSettlement(before: World, after: World, lease: string): string | undefined {
   if (!before.quiet || !before.current) return undefined;
   const { now, current } = before;

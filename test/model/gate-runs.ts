@@ -1,4 +1,4 @@
-/** What an invocation does in the gate's model: it asks for a lease, gets an answer, uses it, records and settles. */
+/** The steps of an invocation in the gate's model: it requests a lease, gets an answer, uses it, records and settles. */
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import type { Adder } from "./explorer.ts";
@@ -95,7 +95,7 @@ export class Invocations {
     }
   }
 
-  /** What goes wrong with an invocation. */
+  /** The faults of an invocation. */
   addFaults(world: World, i: number, add: Adder<World>) {
     const run = world.runs[i];
     if (!run) return;
@@ -180,7 +180,7 @@ export class Invocations {
     if (!run?.grant) return undefined;
     const { id } = run.grant.grant;
     const request = settleRequestOf(run, id);
-    // Whoever goes on asks again without being told to.
+    // An invocation that continues requests again by itself.
     const continues = this.#portion !== undefined && run.lane === "backlog" && !run.isFollowed;
     const goesOn = continues && run.refused.length === 0;
     const settings = { ...this.#settings, paused: run.paused };
@@ -195,7 +195,7 @@ export class Invocations {
     const wrong = by === "current" ? wrongSettlement(world, made.world, id) : undefined;
     const noted = isTold ? withSettledEnds(made.world, id) : made.world;
     const known = { ...noted, heldUntil, ...(wrong !== undefined && { wrong }) };
-    // Whoever grants next does not learn of it.
+    // The next granting instance does not learn of it.
     const isLost = by === "former" && !isKnown;
     const settled = isLost ? withLostLease(known) : known;
     if (repeats) return settled;
@@ -233,7 +233,7 @@ function answeredRun(
   };
 }
 
-/** What was granted is read under the lease. From now on a drain's connections are those of the newest lease. */
+/** The granted deliveries are read under the lease. From now on a drain's connections are those of the newest lease. */
 function readAgain(world: World, i: number, run: Run): World {
   const source = run.lane === "backlog" ? "drain" : "queue";
   const readinessIn = ({ delivery }: Item) => readiness(world, delivery, source);

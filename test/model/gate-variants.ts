@@ -127,7 +127,7 @@ function withLeases(memory: GateMemory, change: (lease: Lease) => Lease): GateMe
   return { ...memory, state: { ...memory.state, leases: memory.state.leases.map(change) } };
 }
 
-/** What was written, with slack that lasts until then, and for a lease more. */
+/** The written state, with slack that lasts until then, and for a lease more. */
 function withSlackUntil(step: GateStep, grantsUntil: number): GateStep {
   const { written, state } = step.memory;
   if (!step.writes || !written?.slack) return step;

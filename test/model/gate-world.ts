@@ -26,7 +26,7 @@ export type Scenario = Readonly<{
   /** As many deliveries a drain leases at most; it goes on with another lease then. All at once where it is not given. */
   portion?: number;
   maxConcurrency: number;
-  /** What goes wrong at most: deaths, evictions, take-overs, lost calls, messages that come twice. */
+  /** The most faults: deaths, evictions, take-overs, lost calls, messages that come twice. */
   faults: number;
   /** Attempts that fail at most; the first opens the circuit. */
   failures: number;
@@ -43,7 +43,7 @@ export type Scenario = Readonly<{
   quiet?: Readonly<{ window: number; arrivals: readonly number[] }>;
 }>;
 
-/** What a quiet world remembers to judge its gate by. */
+/** The history by which a quiet world judges its gate. */
 export type Quiet = Readonly<{
   /** Attempts that the destination was trusted with at first. */
   window: number;
@@ -55,7 +55,7 @@ export type Quiet = Readonly<{
   hasDense: boolean;
   /** Deliveries whose invocations died with a lease. */
   died: readonly number[];
-  /** Of each success on record, when its lease expires by itself. */
+  /** For each recorded success, when its lease expires by itself. */
   successes: readonly number[];
 }>;
 
@@ -80,15 +80,15 @@ export type Instance = Readonly<{
   memory: GateMemory;
   /** The leases that it has granted, or found stored when it began. */
   knows: readonly string[];
-  /** Of one that was cut off: until when the hold lasts that it knew of, and when that happened. */
+  /** For an instance that was cut off: the end of the hold that it knew of, and when it was cut off. */
   heldUntil: number;
   cutOffAt?: number;
 }>;
 
-/** What D1 has of a delivery. */
+/** A delivery in D1. */
 export type Stored = Readonly<{
   state: "queued" | "waiting" | "retrying" | "ended";
-  /** Of a retry. */
+  /** The time of a retry. */
   at: number;
   attempts: number;
   /** By which lease its end was recorded, and whether that was before the lease ended by itself. */
@@ -115,13 +115,13 @@ export type Run = Readonly<{
   phase: Phase;
   /** It was slow: what comes next comes no earlier. */
   slowUntil: number;
-  /** What the message names, or what a drain has found waiting. */
+  /** The deliveries that the message names, or that a drain has found waiting. */
   deliveries: readonly number[];
   /** When it read them from D1; a drain reads them after the grant. */
   readAt: number;
   /** Whether the destination was paused then. */
   paused: boolean;
-  /** Of leases that succeed one another in one drain: the first of them, and the one before. */
+  /** For leases that succeed one another in one drain: the first of them, and the one before. */
   chain?: string;
   succeeds?: string;
   /** Another lease has been asked for that succeeds this one. */
@@ -153,7 +153,7 @@ export type Run = Readonly<{
   items: readonly Item[];
 }>;
 
-/** What a world has of the gate's object. */
+/** The gate's object in a world. */
 export type ObjectWorld = Readonly<{
   now: number;
   storage: GateState | undefined;
@@ -165,7 +165,7 @@ export type ObjectWorld = Readonly<{
   lives: number;
   /** Messages of the drains' queue. */
   drains: number;
-  /** Until when the hold lasts that the gate was told of; 0: none. */
+  /** The end of the hold that the gate knows; 0: none. */
   heldUntil: number;
 }>;
 
@@ -186,11 +186,11 @@ export type World = ObjectWorld &
     runs: readonly Run[];
     /** The destination in D1. */
     paused: boolean;
-    /** The pause was lifted in D1, and the gate has yet to be told. */
+    /** The pause was lifted in D1, and the gate does not know it yet. */
     isResuming: boolean;
     /** A request that was older than the end of a pause was refused as paused: only the sweep finds what it named. */
     isOutdated?: boolean;
-    /** Holds of which the gate has yet to be told. */
+    /** Holds that are not reported to the gate yet. */
     tells: readonly number[];
     /** Requests of dead invocations, which their receiver may still be working on until then. */
     orphans: readonly number[];

@@ -259,7 +259,7 @@ class GateModel {
       });
   }
 
-  /** The sweep, which has the gate told of what waits; undefined when there is nothing for it. */
+  /** The sweep, which reports waiting deliveries to the gate; undefined when there are none. */
   #swept(world: World): World | undefined {
     const swept = withLostFound(world);
     if (!isIdle(world) || waitingIn(swept).length === 0) return undefined;

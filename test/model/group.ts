@@ -1,6 +1,7 @@
 /**
- * The group's model: destinations' gates and their group's object, and the Workers that carry blocks and reports between
- * them. Each call is a step. What is judged is what the receiver sees: how many attempts are really in flight.
+ * The group's model: destinations' gates and their group's object, and the Workers that carry blocks and reports
+ * between them. Each call is a step. The judged quantity is the receiver's view: how many attempts are really in
+ * flight.
  */
 import { called as callsOf, deal } from "../../src/core/group/deal.ts";
 import {
@@ -26,7 +27,7 @@ export type GroupParts = typeof groupProduction;
 
 /** How far the clock moves: to the end of a block, or until its leases have expired as well. */
 const TICKS = [1_000, 20_000] as const;
-/** So long holders start attempts, and so long an attempt may take. */
+/** How long holders start attempts, and how long an attempt may take. */
 const SHORT_MS = 2_000;
 
 export type GroupScenario = Readonly<{
@@ -48,7 +49,7 @@ type Asking =
 type Member = Readonly<{
   gate: ObjectWorld;
   wanted: readonly number[];
-  /** The first of them was told to wait until then. */
+  /** The first of them has to wait until then. */
   askAt: number;
   asking?: Asking;
 }>;

@@ -52,7 +52,7 @@ type World = ObjectWorld &
     faults: number;
     delays: number;
     endsAt: number;
-    /** What consumers have yet to ask for; the first was told to wait until `askAt`. */
+    /** The requests that consumers have yet to make; the first has to wait until `askAt`. */
     wanted: readonly number[];
     askAt: number;
     holders: readonly Holder[];
@@ -134,7 +134,7 @@ class RateModel {
     return `${secondsOf(now + this.#scenario.tickMs)} have passed.`;
   }
 
-  /** What is refused is asked for again at the time that the gate has said. */
+  /** A refused request is repeated at the time that the gate has named. */
   #asked(world: World, add: Adder<World>) {
     const { startWithinMs, tickMs } = this.#scenario;
     const { now } = world;
@@ -247,7 +247,7 @@ function isPrompt({ holders, alarmAt, now }: World): boolean {
   return !isDue && holders.every((holder) => (nextAt(holder) ?? now) > now);
 }
 
-/** What has been sent counts by what it leaves of the slots, and a rate that is not used up is as if never used. */
+/** Past sends count by the slots that they leave, and a rate that is not used up counts as never used. */
 function keyOf(world: World): string {
   const { now, faults, delays, wanted, askAt, holders, usedUpTo, alarmAt, storage, current, wrong } = world;
   const own = [now, faults, delays, wanted, Math.max(askAt, now), Math.max(usedUpTo, now), alarmAt, wrong];

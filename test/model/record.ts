@@ -48,7 +48,7 @@ export type Actor =
   | Readonly<{ kind: "drain"; name: string; outcomes: readonly Outcome[] }>
   | Readonly<{ kind: "sweep for lost" | "sweep for overdue" | "requeue" | "cancel"; name: string }>;
 
-/** What comes of an attempt, or instead of one; `late`: it is in flight at first. */
+/** The outcome of an attempt, or of its absence; `late`: it is in flight at first. */
 export type Outcome = "delivered" | "failed" | "refused" | "late";
 
 export type RecordScenario = Readonly<{
@@ -62,7 +62,7 @@ export type RecordScenario = Readonly<{
 type Run = Readonly<{
   phase: "idle" | "reading" | "attempting" | "writing" | "late" | "over";
   answers: readonly Answer[];
-  /** What it has read of the deliveries that are due. */
+  /** The due deliveries, as it has read them. */
   read: readonly (DeliveryRow | undefined)[];
   due: readonly number[];
   /** What it writes. */
@@ -243,7 +243,7 @@ function isDue(row: DeliveryRow | undefined, source: "queue" | "drain"): boolean
 
 function loaded(index: number, row: DeliveryRow | undefined): LoadedDelivery {
   const event = { id: eventAt(BUNDLE, index), tenant: "acme", type: "t", acceptedAt: NOW, deliverAt: null };
-  // Of a destination nothing else is asked here.
+  // Nothing else of a destination is read here.
   const destination = { id: DESTINATION, retry: null } as LoadedDelivery["destination"];
   return { event: { ...event, body: new Uint8Array() }, destination, row };
 }
@@ -274,7 +274,7 @@ type Known = Readonly<{
 
 type PackLine = Readonly<Record<string, number | null>>;
 
-/** What is stored of each delivery, by its index. */
+/** The stored state of each delivery, by its index. */
 const known = new Map<Content, ReadonlyMap<number, Known>>();
 
 function knownIn(db: Sqlite, content: Content): ReadonlyMap<number, Known> {

@@ -1,4 +1,4 @@
-/** What is checked and found: figures for figures.md, and counter-examples for counter-examples.txt. */
+/** The results of the checks: figures for figures.md, and counter-examples for counter-examples.txt. */
 import { readFileSync } from "node:fs";
 import { type Exploration, explore, type Model } from "./explorer.ts";
 

@@ -1,4 +1,4 @@
-/** What /metrics exposes: every series that there is, with the values that its labels can have. */
+/** The series that /metrics exposes, with the values that their labels can have. */
 
 import { defaultBreaker } from "../../src/core/limits.ts";
 import { emptyCounters } from "../../src/core/metrics.ts";

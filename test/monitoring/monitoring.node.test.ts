@@ -17,11 +17,11 @@ const queries = [...alertQueries(), ...dashboardQueries()];
 describe.each(queries.map((query) => [query.of, query] as const))("%s", (_, query) => {
   const asked = askedBy(query);
 
-  it("is PromQL", () => {
+  it("is valid PromQL", () => {
     expect([query.expr, asked.isSound, asked.selected.length > 0]).toEqual([query.expr, true, true]);
   });
 
-  it("selects series that are exposed, by labels and values that they have", () => {
+  it("selects exposed series, by their labels and values", () => {
     expect(asked.selected.flatMap(({ metric, matchers }) => unknown(metric, matchers))).toEqual([]);
   });
 
@@ -31,7 +31,7 @@ describe.each(queries.map((query) => [query.of, query] as const))("%s", (_, quer
   });
 });
 
-/** What of a selection is not exposed. A variable of Grafana's stands for any value. */
+/** The parts of a selection that are not exposed. A variable of Grafana means any value. */
 function unknown(metric: string, matchers: readonly Matcher[]): string[] {
   const labels = exposed.get(metric);
   if (labels === undefined) return [metric];
@@ -117,6 +117,6 @@ test.each([
   "BreakwaterBacklogDeep",
   "BreakwaterBacklogGrows",
   "BreakwaterCircuitStaysOpen",
-])("%s names the destinations that it is about", (alert) => {
+])("%s names the destinations concerned", (alert) => {
   expect(alertsThatName()).toContain(alert);
 });

@@ -1,4 +1,4 @@
-/** What the dashboard and the alert rules ask for, read out of their PromQL by its own grammar. */
+/** The selections of the dashboard and the alert rules, read from their PromQL by its grammar. */
 import { readFileSync } from "node:fs";
 import { parser } from "@prometheus-io/lezer-promql";
 import { parse } from "yaml";
@@ -35,7 +35,7 @@ export function alertQueries(): readonly Query[] {
   ]);
 }
 
-/** What an annotation asks for itself: `{{ range query "…" }}`. */
+/** The queries of an annotation: `{{ range query "…" }}`. */
 function queriesIn(annotation: string): string[] {
   return [...annotation.matchAll(/\bquery "((?:[^"\\]|\\.)*)"/g)].map(([, expr = ""]) =>
     expr.replaceAll('\\"', '"'),

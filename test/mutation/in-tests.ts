@@ -12,7 +12,7 @@ export type Assignment = Readonly<{
   alive: ReadonlyArray<readonly [id: number, tries: number]>;
   /** Tests that are done, by id: they run once. */
   done: readonly string[];
-  /** What a test has tried before the file was begun afresh, and what it begins with. */
+  /** The mutants that a test has tried before the file was started again, and the one that it begins with. */
   tried: Readonly<Record<string, readonly number[]>>;
   first: Readonly<Record<string, number>>;
   /** A test that takes longer tries nothing in this run. */

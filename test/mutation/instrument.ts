@@ -31,7 +31,7 @@ export function instrumented(
     ...constants.map(({ name }) => [name, `${file}#${name}`] as const),
     ...importedNames(body, resolved),
   ]);
-  // Of two around the same text, the first goes around the second.
+  // If two surround the same text, the first surrounds the second.
   const edits = [
     ...constants.flatMap((one) => constantEdits(one, file)),
     ...loopEdits(tree),

@@ -1,4 +1,4 @@
-/** What the mutators make of a source, and that a file with its mutants in it behaves as the file without them. */
+/** The mutants of a source, and that a file with its mutants in it behaves like the file without them. */
 import { describe, expect, test } from "vitest";
 import { explanations, unmatched } from "./explained.ts";
 import { instrumented, marked } from "./instrument.ts";
@@ -14,7 +14,7 @@ function mutantsOf(source: string): string[] {
   );
 }
 
-/** What is put into a template. */
+/** The text that is put into a template. */
 const VALUE = "$".concat("{b}");
 
 describe("a mutant of", () => {
@@ -77,7 +77,7 @@ describe("a mutant of SQL", () => {
 
 const plan = planned();
 
-test("every explanation belongs to a mutant and says why it stays", () => {
+test("every explanation belongs to a mutant and says why it survives", () => {
   expect(unmatched(plan.mutants)).toEqual([]);
   expect(explanations.filter(({ reason }) => reason.length < 20)).toEqual([]);
 });
@@ -93,7 +93,7 @@ test("a statement, an expression and a constant are put behind switches", () => 
   ]);
 });
 
-test("a test says which constants it uses", () => {
+test("a test reports which constants it uses", () => {
   const source = "import { A } from '../../src/x.ts';\nconst b = 1;\ntest('t', () => expect(A).toBe(b));\n";
   const code = marked(source, (specifier) => specifier.replace("../../", ""));
   expect(code.split("\n").slice(1, -1)).toEqual([
@@ -103,7 +103,7 @@ test("a test says which constants it uses", () => {
   ]);
 });
 
-test("a constant's use is marked where no other thing has its name", () => {
+test("a constant's use is marked if nothing else has its name", () => {
   const source =
     "const A = [];\nfunction f(A) { return A; }\nconst g = (b) => A[b];\nfor (const A of f()) g(A);\n";
   const code = instrumented({ file: "src/x.ts", source, sites: [], firstId: 1 }, () => undefined);
@@ -125,7 +125,7 @@ describe("the rounds of a test", () => {
     return { active, ...rounds.report };
   }
 
-  test("try every mutant, and run without one after each that is killed", () => {
+  test("try every mutant, and run without one after each killed one", () => {
     expect(played((mutant) => mutant === 4)).toMatchObject({
       active: [NONE, NONE, 4, NONE, 5],
       state: "done",
@@ -144,7 +144,7 @@ describe("the rounds of a test", () => {
     });
   });
 
-  test("begin afresh when a killed mutant leaves something behind", () => {
+  test("begin anew when a killed mutant leaves something behind", () => {
     expect(played((_, round) => round >= 3)).toMatchObject({ state: "afresh", killed: [4], survived: [] });
   });
 

@@ -9,7 +9,7 @@ import { child, childrenOf, list, type Node, parse, textOf, untyped } from "./sy
 /** A place that can be replaced: an expression by others, or a statement by nothing. */
 export type Site = Readonly<{ start: number; end: number; replacements: readonly string[] }>;
 
-/** What replaces a statement. */
+/** The replacement of a statement. */
 export const NOTHING = "";
 
 const OPERATORS = new Map(

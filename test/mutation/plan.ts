@@ -9,7 +9,7 @@ export const ROOT = new URL("../..", import.meta.url).pathname;
 /** The folders with mutants. */
 export const FOLDERS = ["core", "ingest", "delivery", "store", "features"] as const;
 
-/** What is tested of features: their statements. Services and routes are tested through their adapters. */
+/** The tested parts of features: their statements. Services and routes are tested through their adapters. */
 const OF_FEATURES = /\/(sql|settings|removal)\.ts$/;
 
 /** The schema declares what migrations/ holds, and tests compare the two. */

@@ -1,4 +1,4 @@
-/** What a run has found, as a table by folder, and its survivors. */
+/** The results of a run, as a table by folder, and its survivors. */
 import type { Explanation } from "./explained.ts";
 import type { Mutant } from "./plan.ts";
 import type { Results } from "./results.ts";

@@ -1,4 +1,4 @@
-/** What a run has found so far, in a file, so that it can be stopped and gone on with at any time. */
+/** The results of a run so far, in a file, so that it can be stopped and continued at any time. */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -8,7 +8,7 @@ import type { Mutant } from "./plan.ts";
 type Stored = {
   /** A digest of each file with mutants: what was found in another version of it is forgotten. */
   sources: Record<string, string>;
-  /** Who has killed a mutant, or how many tests it has survived. */
+  /** The test that has killed a mutant, or how many tests it has survived. */
   killed: Record<string, string>;
   survived: Record<string, number>;
   /** Digests of the files of tests that are done. */

@@ -6,7 +6,7 @@
  */
 
 export type TestReport = {
-  /** Of the test, the same in every run. */
+  /** The id of the test, the same in every run. */
   id: string;
   name: string;
   /**

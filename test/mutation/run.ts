@@ -16,8 +16,8 @@ import { digestOf, keysOf, Results } from "./results.ts";
 import { NONE } from "./rounds.ts";
 
 /**
- * What quick tests kill costs little, so they come first, and a mutant has to survive fewer of those that take longer. A
- * test that is still slower tries nothing.
+ * Mutants that quick tests kill cost little, so these tests come first, and a mutant has to survive fewer of those that
+ * take longer. A test that is still slower tries nothing.
  */
 const PASSES = [
   { pass: "instant", mostMs: 50, tries: 3_000 },
@@ -83,7 +83,7 @@ function isChosen({ id, file }: Mutant): boolean {
   );
 }
 
-/** What the files of tests have been done for. */
+/** The mutants that the files of tests have been run for. */
 const SAMPLE = `${given.folder} ${given.file} ${given.sample} ${given.seed}\n`;
 
 /** The files of tests, those first that are quick or near to the code. */
@@ -206,7 +206,7 @@ async function reportsOf(
   }, BUDGET_MS + GRACE_MS);
   const { testModules: all } = await vitest.runTestSpecifications([spec]);
   clearTimeout(watchdog);
-  // Those of earlier runs are among them.
+  // The mutants of earlier runs are among them.
   const testModules = all.filter(
     ({ moduleId, project }) => moduleId === spec.moduleId && project === spec.project,
   );

@@ -1,6 +1,6 @@
 /**
- * Mutations of SQL in the text of a string or template. What is put into a template is one character here, from the
- * private use area, so that it is an operand like any other.
+ * Mutations of SQL in the text of a string or template. A value in a template is one character here, from the private
+ * use area, so that it is an operand like any other.
  */
 
 const CLAUSE_ENDS =

@@ -48,7 +48,7 @@ export function childrenOf(node: Node): ReadonlyArray<readonly [name: string, ch
   });
 }
 
-/** What an expression is behind `as`, `satisfies` and `!`. */
+/** The expression without `as`, `satisfies` and `!`. */
 export function untyped(node: Node): Node {
   const inner = TYPED.has(node.type) ? child(node, "expression") : undefined;
   return inner ? untyped(inner) : node;

@@ -18,7 +18,7 @@ export default defineConfig({
         plugins: [mutationPlugin(plan), ...(project.plugins ?? [])],
         test: {
           ...test,
-          // What a mutant has left behind ends with its file.
+          // State that a mutant has left behind ends with its file.
           isolate: true,
           // A thread ends with the process, also where a mutant never does.
           ...("environment" in test && { pool: "threads" as const }),

@@ -37,7 +37,7 @@ async function browserOf(key?: string) {
 
 const stateOf = async (event: string) => (await call("GET", `/v1/events/${event}`)).json.deliveries[0];
 
-test("a dead delivery that holds its key is shown with what waits, and can be skipped once", async () => {
+test("a dead delivery that holds its key is shown with its waiting events, and can be skipped once", async () => {
   const { destination, first, second, dead } = await heldKey();
   expect(await stateOf(second)).toMatchObject({ state: "queued", reason: "order_held", waits_for: first });
   const browser = await browserOf();
@@ -58,7 +58,7 @@ test("a dead delivery that holds its key is shown with what waits, and can be sk
   expect((await browser.post(`/dashboard/deliveries/${dead}/skip`)).status).toBe(422);
 });
 
-test("a destination of which a dead delivery holds a key needs attention, until it is skipped", async () => {
+test("a destination with a key held by a dead delivery needs attention until that is skipped", async () => {
   const { dead } = await heldKey();
   const browser = await browserOf();
   const { html } = await browser.get("/dashboard");
@@ -76,7 +76,7 @@ test("a destination of which a dead delivery holds a key needs attention, until 
 test.each([
   ["order_held", "blocked-keys"],
   ["scheduled", "state=queued"],
-])("a list cannot be filtered by the reason %s, and says where else it is found", async (reason, where) => {
+])("a list cannot be filtered by the reason %s, and says where to find it", async (reason, where) => {
   await heldKey();
   const { status, json } = await call("GET", `/v1/deliveries?reason=${reason}`);
   expect([status, json.errors]).toMatchObject([
@@ -85,7 +85,7 @@ test.each([
   ]);
 });
 
-test("who may only look sees blocked keys without a button, and skips nothing", async () => {
+test("a read-only visitor sees blocked keys without a button, and skips nothing", async () => {
   const { destination, second, dead } = await heldKey();
   const { json } = await call("POST", "/v1/keys", { name: "look", scopes: ["read"] });
   const browser = await browserOf(json.key);
@@ -106,7 +106,7 @@ test("a visitor of the portal sees its own blocked keys, in its language", async
   expect((await (await visitor("rival")).get(path)).status).toBe(404);
 });
 
-test("a destination that is not ordered has no such section", async () => {
+test("an unordered destination has no section of blocked keys", async () => {
   const destination = await destinationWith({});
   expect((await (await browserOf()).get(`/dashboard/destinations/${destination}`)).html).not.toContain(
     "blocked-keys",

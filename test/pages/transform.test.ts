@@ -50,7 +50,7 @@ describe.each([
     return { id, path: `${base}/${id}/transform`, browser: await open() };
   };
 
-  test("a ready template fills the form, and what is saved is it, whatever browsers make of line breaks", async () => {
+  test("a ready template fills the form, and is saved unchanged, whatever browsers do to line breaks", async () => {
     for (const name of readyTemplates) {
       const { id, path, browser } = await arranged();
       const { html } = await browser.get(`${path}?ready=${name}`);
@@ -92,7 +92,7 @@ describe.each([
     expect(await transformOf(id)).toBeNull();
   });
 
-  test("a refused form keeps what was typed, and says at each field what is wrong, and where", async () => {
+  test("a refused form keeps the input, and shows each fault with its place at the field", async () => {
     const { id, path, browser } = await arranged();
     const typed = { read_version: "0", body: `a\n{% nosuch %}${HOSTILE}`, path: "/x" };
     const refused = await browser.post(path, typed);
@@ -108,7 +108,7 @@ describe.each([
     expect(await transformOf(id)).toBeNull();
   });
 
-  test("a form that was open while another version was saved does not replace it unseen", async () => {
+  test("a form that was open while another version was saved does not replace it silently", async () => {
     const { id, path, browser } = await arranged();
     const { html } = await browser.get(`${path}?ready=slack`);
     await call("PATCH", `/v1/destinations/${id}`, { transform: { template: { body: "other" } } });
@@ -120,7 +120,7 @@ describe.each([
     expect((await transformOf(id)).template).toEqual(readyTemplate("slack"));
   });
 
-  test("a preview shows the last events and an example before and after, their faults, and saves nothing", async () => {
+  test("a preview shows the last events and an example before and after, with faults, and saves nothing", async () => {
     const { id, path, browser } = await arranged();
     await call("PUT", "/v1/event-types/order.paid", { example: { text: "from the catalogue" } });
     await post({ text: "no json" });
@@ -159,7 +159,7 @@ describe.each([
     expect((await browser.post(`${path}/restore`, { version: "x" })).status).toBeGreaterThanOrEqual(404);
   });
 
-  test("its last faults are on its page and on that of the destination", async () => {
+  test("the last faults of a transformation are on its page and on that of the destination", async () => {
     const { id, path, browser } = await arranged({ template: { body: '{"a": {{ data.text }} }' } });
     const { id: event, deliveries } = await post({ text: HOSTILE });
     const { eventId } = deliveryKey(deliveries[0].id) ?? {};
@@ -179,7 +179,7 @@ describe.each([
     }
   });
 
-  test("a queue is asked for no URL's parts", async () => {
+  test("the form of a queue has no parts of a URL", async () => {
     const [account_id, queue_id, token] = ["0".repeat(32), "1".repeat(32), "t".repeat(40)];
     const queue = { url: undefined, kind: "queue", account_id, queue_id, token };
     const id = await endpointOf("acme", queue);
@@ -190,7 +190,7 @@ describe.each([
     expect((await browser.post(path, formOn(html))).status).toBe(303);
   });
 
-  test("another tenant's is not found", async () => {
+  test("another tenant's transformation is not found", async () => {
     const id = await endpointOf("other", { transform: { template: { body: "secret" } } });
     const browser = base.startsWith("/portal") ? await open() : await customer("acme", false);
     const path = `${base}/${id}/transform`;
@@ -209,7 +209,7 @@ describe.each([
 
 const PATHS = ["", "/preview", "/restore"];
 
-test("a key that only reads sees the template and changes nothing", async () => {
+test("a read-only key sees the template and changes nothing", async () => {
   const id = await endpointOf("acme", { transform: { template: { body: "kept" } } });
   const browser = await customer("acme", true);
   const path = `/dashboard/destinations/${id}/transform`;
@@ -243,7 +243,7 @@ test.each([
   expect((await transformOf(id)).template).toEqual({ body: "kept" });
 });
 
-test("in German everything is said in German", async () => {
+test("the German pages are entirely in German", async () => {
   const id = await endpointOf("acme", { transform: { template: { body: "x" } } });
   const browser = await visitor("acme", { language: "de" });
   const { html } = await browser.get(`/portal/endpoints/${id}/transform`);
@@ -255,7 +255,7 @@ test.each([
   { body: "  \n", method: "POST" as const, headers: {}, path: "/a" },
   { headers: { "x-a": "{% if id %}\n1{% endif %}" }, content_type: "a/b" },
   {},
-])("a form that is saved as it is says the template that was stored: %j", (template) => {
+])("a form that is saved unchanged keeps the stored template: %j", (template) => {
   expect(templateTyped(typedOf(template), template)).toEqual({ kind: "ok", value: template });
   const { body: _, ...edited } = template as { body?: string };
   const {

@@ -1,6 +1,7 @@
 /**
- * What every route of the API, every page of the dashboard and the portal, and cron cost in a crowded database: rows that D1 reports as
- * read, and queries, with a tenant's key and the operator's. And every statement that they prepare uses an index.
+ * The cost of every route of the API, every page of the dashboard and the portal, and cron in a crowded database: rows
+ * that D1 reports as read, and queries, with a tenant's key and the operator's. And every statement that they prepare
+ * uses an index.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test } from "vitest";
@@ -240,7 +241,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/transform/restore": [130, 8],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],
   "POST /dashboard/simulator": [150, 5],
-  // What the tool costs is that of its route; here its agent has no key any more.
+  // The tool costs as much as its route; here its agent has no key any more.
   "POST /dashboard/actions/:id/approve": [10, 5],
   "POST /dashboard/actions/:id/refuse": [15, 6],
   // After the posts: the next one would read what is validated now. The types are counted, up to their limits.
@@ -250,7 +251,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "PUT /v1/event-types/{name}": [1_011, 3],
   "PUT /v1/event-types/{name}/versions/{version}": [30, 7],
   "PATCH /v1/event-types/{name}/versions/{version}": [30, 4],
-  // What is to be retried is cancelled with it, at most ten pages.
+  // Its retries are cancelled with it, at most ten pages.
   "DELETE /v1/destinations/{id}": [140, 4],
   "DELETE /v1/keys/{id}": [12, 2],
   "DELETE /v1/groups/{name}": [10, 2],
@@ -324,7 +325,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /portal/endpoints/:id/replay": [3_000, 20],
   "POST /portal/endpoints/:id/replays/:replay/cancel": [20, 8],
   "POST /portal/deliveries/:id/resend": [1_200, 8],
-  // What waits for it is cancelled at once.
+  // Its waiting deliveries are cancelled at once.
   "POST /portal/endpoints/:id/delete": [2_000, 12],
   "POST /portal/leave": [10, 5],
   "GET /api/v1/health": [0, 0],
@@ -430,7 +431,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
   // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.
   "DELETE /v1/tenants/{tenant}": [30_000, 20],
-  // What is left of it by then: the route above has deleted it.
+  // The rest of it: the route above has deleted it.
   "POST /dashboard/settings/delete": [30_000, 22],
   tick: [30_000, 75],
   watch: [50_000, 12],
@@ -586,7 +587,7 @@ test("no request fails in a crowded database", () => {
   expect(failed).toEqual([]);
 });
 
-test("no statement scans a table that grows, but for those with a stated bound", async () => {
+test("no statement scans a growing table, except those with a stated bound", async () => {
   const found: string[] = [];
   for (const sql of statements) {
     for (const scan of await scansIn(env.DB, sql)) {

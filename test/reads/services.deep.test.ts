@@ -1,6 +1,7 @@
 /**
- * What every service costs in a crowded database, whoever calls it: rows that D1 reports as read, and queries. The list of services
- * is that of all features, so that a new one needs a ceiling. What routes, pages and tools add is in ceilings.test.ts.
+ * The cost of every service in a crowded database, for every caller: rows that D1 reports as read, and queries. The
+ * list of services is that of all features, so that a new one needs a ceiling. What routes, pages and tools add is in
+ * ceilings.test.ts.
  */
 import { beforeAll, expect, test } from "vitest";
 import { findEventsById } from "../../src/features/events/service.ts";
@@ -141,7 +142,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
 
 const costs = new Map<string, Cost & { kinds: string }>();
 
-/** Those that only look come first, and those that remove something last, a tenant after its things. */
+/** Services that only read come first, and those that remove something last, a tenant after its objects. */
 const turns = [
   /^(get|find|list|preview|read)/,
   /^(?!remove|delete|unsub)/,

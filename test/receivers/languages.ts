@@ -14,7 +14,7 @@ import { startRuntime } from "../support/runtime.ts";
 const ROOT = new URL("../..", import.meta.url).pathname;
 /** The folder of docs/receivers. */
 export const RECEIVERS = join(ROOT, "docs/receivers");
-/** What is compiled, kept between runs. */
+/** The compiled files, cached between runs. */
 const BUILT = join(ROOT, "node_modules/.cache/receivers");
 
 /** The variables that a receiver is configured with: its secret, or the address of the public keys. */
@@ -22,7 +22,7 @@ export type Settings = Readonly<{ WEBHOOK_SECRET: string } | { WEBHOOK_JWKS: str
 
 export type RunningReceiver = Readonly<{
   url: string;
-  /** What it has printed so far, line by line. */
+  /** Its output so far, line by line. */
   lines: readonly string[];
   stop: () => Promise<void>;
 }>;
@@ -30,7 +30,7 @@ export type RunningReceiver = Readonly<{
 export type Language = Readonly<{
   name: string;
   file: string;
-  /** What this machine lacks for it; undefined when it can run. */
+  /** The tool that this machine lacks for it; undefined when it can run. */
   lacks: () => Promise<string | undefined>;
   /** @param file another version of the receiver's file, under the same name in another folder */
   start: (settings: Settings, file?: string) => Promise<RunningReceiver>;

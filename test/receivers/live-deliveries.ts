@@ -1,5 +1,6 @@
 /**
- * What every receiver of docs/receivers must do, tested with requests that Breakwater's own code has signed and sent.
+ * The requirements on every receiver of docs/receivers, tested with requests that Breakwater's own code has signed and
+ * sent.
  */
 import { once } from "node:events";
 import type { Server } from "node:http";

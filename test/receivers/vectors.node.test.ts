@@ -47,14 +47,14 @@ describe.each(vectors)("the vector $what", (vector) => {
   const { now, headers, body, valid } = vector;
   const given = (headers["webhook-signature"] ?? "").split(" ");
 
-  test("is judged by the library of Standard Webhooks as it says", () => {
+  test("gets the stated result from the library of Standard Webhooks", () => {
     vi.useFakeTimers({ now: now * 1000 });
     const judge = () => new Webhook(secret).verify(body, headers);
     if (valid.secret) expect(judge).not.toThrow();
     else expect(judge).toThrow();
   });
 
-  test("is judged by Node's ed25519 as it says", () => {
+  test("gets the stated result from Node's ed25519", () => {
     const key = createPublicKey({ key: jwks.keys[0] ?? {}, format: "jwk" });
     const content = Buffer.from(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`);
     const isRecent = Math.abs(now - Number(headers["webhook-timestamp"])) <= 300;
@@ -64,13 +64,13 @@ describe.each(vectors)("the vector $what", (vector) => {
     expect(isRecent && signatures.some((one) => verifyEd25519(null, content, key, one))).toBe(valid.jwks);
   });
 
-  test("has the signatures that Breakwater makes, where it is valid", async () => {
+  test("has the signatures that Breakwater makes, if it is valid", async () => {
     if (valid.secret) expect(given).toContain(await signatureOf(secret, vector));
     if (valid.jwks) expect(given).toContain(await signatureOf(private_key, vector));
   });
 });
 
-test("there are vectors that are valid by the secret, by the public key, and by neither", () => {
+test("some vectors are valid by the secret, some by the public key, and some by neither", () => {
   const kinds = vectors.map(({ valid }) => `${valid.secret} ${valid.jwks}`);
   expect(new Set(kinds)).toEqual(new Set(["true false", "false true", "true true", "false false"]));
 });

@@ -47,7 +47,7 @@ type Spelling = Readonly<{ name: string; of: (world: World, before: string) => s
 
 const foreign: Spelling = { name: "another tenant's", of: ({ rival }, before) => nameAt(before, rival) };
 
-/** Those that could lead somewhere. */
+/** The values that could lead to an object. */
 const leading: readonly Spelling[] = [
   foreign,
   { name: "of another kind", of: ({ own }, before) => own.ids[before === "keys" ? "events" : "keys"] },
@@ -70,7 +70,7 @@ const odd: readonly Spelling[] = [
   { name: "no UTF-8", of: () => "%FF%zz" },
 ];
 
-/** So many of a list, other ones at each turn. */
+/** The given number of entries of a list, different ones at each turn. */
 function inTurn<T>(list: readonly T[], turn: number, count: number): readonly T[] {
   const begin = (turn * count) % list.length;
   return [...list, ...list].slice(begin, begin + count);
@@ -89,7 +89,7 @@ function spellingsFor({ principal, denied, isOperator }: Caller, turn: number): 
   return isOperator ? mine : [foreign, ...mine];
 }
 
-/** What the answer to one request, or the database after some, has that it may not. */
+/** The forbidden contents of the answer to one request, or of the database after some. */
 type Faults = string[];
 
 type Sent = Readonly<{ name: string; path: string; body?: string | URLSearchParams | undefined }>;
@@ -152,7 +152,7 @@ async function callerNamed(app: AppName, name: string) {
   return { caller, headers: await headersOf(app, caller, tenant) };
 }
 
-describe("names in paths that are not the caller's reach nothing", () => {
+describe("foreign names in paths reach nothing", () => {
   beforeAll(async () => {
     world = await newWorld();
   });
@@ -188,7 +188,7 @@ describe("names in paths that are not the caller's reach nothing", () => {
   });
 });
 
-/** What ends a caller's session comes last. */
+/** Requests that end a caller's session come last. */
 const ends = ({ path }: Route) => (/\/(sign-out|leave)$/.test(path) ? 1 : 0);
 
 describe("paths without names show and change nothing of another tenant", () => {
@@ -264,7 +264,7 @@ function typedInto({ method, action, fields }: PageForm, next: () => readonly (r
   );
 }
 
-/** What is typed into a field in its turn. */
+/** The input of a field in its turn. */
 const typed = ({ own, rival }: World): Readonly<Record<string, string>> => ({
   "another tenant": rival.tenant,
   "another tenant's destination": rival.ids.destinations ?? "",
@@ -278,7 +278,7 @@ const typed = ({ own, rival }: World): Readonly<Record<string, string>> => ({
 /** How many of these a field is given in CI. All by one caller of an app; by another, whose forms are the same, some in turn. */
 const TYPED_BY_OTHERS = 2;
 
-describe("fields of forms with what is not the caller's reach nothing", () => {
+describe("foreign values in fields of forms reach nothing", () => {
   beforeAll(async () => {
     world = await newWorld();
   });
@@ -313,7 +313,7 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
   });
 });
 
-/** What is typed where something else is asked for. */
+/** The input where something else is expected. */
 const mistyped = {
   "no number": "NaN",
   "a negative number": "-1",
@@ -352,7 +352,7 @@ describe("no form fails on what is typed", () => {
 
 const tools = [...readingTools, ...changingTools];
 
-/** What a field of a tool is given in its turn; ids are found by words and subjects too. */
+/** The value of a tool's field in its turn; ids are found by words and subjects too. */
 function foreignValues(field: string): unknown[] {
   const { rival } = world;
   const isAny = field === "q" || field === "subject";
@@ -362,7 +362,7 @@ function foreignValues(field: string): unknown[] {
     .flatMap((value) => [value, Array.isArray(value) ? [`${value[0]}\u0000`] : `${value}`.toUpperCase()]);
 }
 
-describe("arguments of an agent's tools that are not the caller's reach nothing", () => {
+describe("foreign arguments of an agent's tools reach nothing", () => {
   beforeAll(async () => {
     world = await newWorld();
   });
@@ -399,7 +399,7 @@ describe("arguments of an agent's tools that are not the caller's reach nothing"
   });
 });
 
-describe("parameters of MCP's methods that are not the caller's reach nothing", () => {
+describe("foreign parameters of MCP's methods reach nothing", () => {
   beforeAll(async () => {
     world = await newWorld();
   });

@@ -40,7 +40,7 @@ async function breakOff(): Promise<void> {
 /** How often it was printed that a request could not be read to its end. */
 const noticed = () => throwaway.output().match(/Network connection lost/g)?.length ?? 0;
 
-test("serves on after uploads were broken off", async () => {
+test("the stack serves requests after aborted uploads", async () => {
   for (let n = 1; n <= TIMES; n++) {
     const before = noticed();
     await breakOff();

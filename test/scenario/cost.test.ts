@@ -4,7 +4,7 @@ import { excesses } from "../../bench/cost/budget.ts";
 import { entriesOf } from "../../bench/cost/ledger.ts";
 import { runsOf } from "../../bench/cost/runs.ts";
 
-test("delivers within the budget, in batches, one by one and alone", async () => {
+test("deliveries stay within the budget, in batches, one by one and alone", async () => {
   const entries = await entriesOf(runsOf("short").filter(({ budget }) => budget));
   expect(entries.map(({ delivered }) => delivered)).toEqual([3_000, 3_000, 1_000, 1_000, 10]);
   expect(entries.flatMap(excesses)).toEqual([]);

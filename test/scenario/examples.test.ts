@@ -120,7 +120,7 @@ describe("the example of a shop", () => {
     expect(new Set(all.map(({ order }) => order.id)).size).toBe(150);
   });
 
-  test("gets a problem, not an exception without words, for what it may not see", async () => {
+  test("gets a problem instead of a bare exception for objects that it may not see", async () => {
     const { id } = await api.post<{ id: string }>("/v1/events", { type: "a", tenant: "another", data: 1 });
     const { status, json } = await shop("GET", `/events/${id}`);
     expect([status, json]).toMatchObject([

@@ -44,7 +44,7 @@ async function arrived(path: string, count: number): Promise<void> {
   await until(() => bodies(path).length >= count, { otherwise: output });
 }
 
-test("an endless loop is ended after a second: its delivery waits, the stack lives, and a neighbour's events go on", async () => {
+test("an endless loop is ended after a second: its delivery waits, and a neighbour's events continue", async () => {
   const { id } = await destination("/looping", CODE, "order.*");
   await destination("/neighbour", `${CODE}\n// another process`);
   await post("order.paid", { n: 1, loops: true });
@@ -65,7 +65,7 @@ test("an endless loop is ended after a second: its delivery waits, the stack liv
   expect(bodies("/looping")).toEqual(['{"n":3}']);
 });
 
-test("a module that never ends while it is loaded is refused", async () => {
+test("a module that never finishes loading is refused", async () => {
   await expect(destination("/never", "for (;;);\nexport default () => null;")).rejects.toThrow(
     /422.*takes longer than 1000 ms/,
   );

@@ -1,5 +1,5 @@
 /**
- * What an isolate of the local runtime holds, by the inspector's protocol. The runtime's process says little: it lets
+ * The heap of an isolate of the local runtime, by the inspector's protocol. The runtime's process says little: it lets
  * garbage lie for hundreds of megabytes, and most of it is the simulator's.
  */
 import { setTimeout as sleep } from "node:timers/promises";

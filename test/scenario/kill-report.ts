@@ -28,13 +28,13 @@ export type KillReport = Readonly<{
 }>;
 
 /**
- * The longest time between a reception and its record: a batch starts attempts for five seconds, waits one
- * more for the last answer, and writes, which may take three tries of up to a second. What a kill repeats was
- * taken within it.
+ * The longest time between a reception and its record: a batch starts attempts for five seconds, waits one more for the
+ * last answer, and writes, which may take three tries of up to a second. Deliveries that a kill repeats were taken
+ * within it.
  */
 const UNRECORDED_MS = 10_000;
 
-/** What can be in flight at once here: one batch of the queue and one drain's lease; each runs one at a time. */
+/** The most that can be in flight at once here: one batch of the queue and one drain's lease; each runs one at a time. */
 export const IN_FLIGHT = 100 + 60;
 
 type Cause = Readonly<{ kill: number }> | "timedOut" | "unexplained";

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { IN_FLIGHT } from "./kill-report.ts";
 import { surviveKills } from "./survive-kills.ts";
 
-test("loses no accepted event, and repeats none without cause, over three kills under load", async () => {
+test("three kills under load lose no accepted event, and repeat none without cause", async () => {
   const { accepted, failed, lost, unexplained, repeatsAfterKill } = await surviveKills({ kills: 3, seed: 7 });
   expect(accepted).toBeGreaterThan(0);
   expect(failed).toBeGreaterThan(0);

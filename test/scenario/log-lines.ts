@@ -1,4 +1,4 @@
-/** What Workers have logged, a line of JSON each. */
+/** The log of Workers, a line of JSON each. */
 
 /** `what` of a line; `other` for what is none of Breakwater's. */
 export function kindOf(line: string): string {

@@ -33,21 +33,21 @@ afterAll(() => rmSync(place, { recursive: true, force: true, maxRetries: 5 }));
 
 let npm: ChildProcess | undefined;
 let started: number[] = [];
-/** What a failed test left behind. */
+/** Processes that a failed test left behind. */
 afterEach(() => {
   for (const pid of started.filter(isAlive)) process.kill(pid, "SIGKILL");
   started = [];
 });
 
 describe.each(Object.entries(ways))("after %s", (_way, end) => {
-  test("nothing of npm run dev is left, and its port is free", async () => {
+  test("npm run dev leaves no process, and its port is free", async () => {
     const port = await freePort();
     npm = run(["dev", "--", "--port", String(port), "--persist-to", place]);
     await endsCompletely(port, end);
   });
 });
 
-test("a port that is taken while npm run dev applies migrations is refused, and nothing goes on", async () => {
+test("a port that is taken while npm run dev applies migrations is refused, and nothing runs", async () => {
   const port = await freePort();
   const args = ["tools/dev.ts", "--port", String(port), "--persist-to", join(place, "taken")];
   const dev = spawn(process.execPath, args, { cwd: projectRoot, stdio: ["ignore", "ignore", "pipe"] });
@@ -63,7 +63,7 @@ test("a port that is taken while npm run dev applies migrations is refused, and 
 });
 
 describe.each(["Ctrl+C in the terminal", "SIGKILL of npm", "SIGKILL of the script"])("after %s", (way) => {
-  test("nothing of the demo is left, and its port is free", async () => {
+  test("the demo leaves no process, and its port is free", async () => {
     npm = run(["demo"]);
     await endsCompletely(undefined, ways[way] as Way);
   });

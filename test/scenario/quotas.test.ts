@@ -20,17 +20,17 @@ async function postEvents(times: number, quotas: { d1Queries?: number }) {
   }
 }
 
-test("requests within the quotas are answered, and nothing is printed: each request is counted by itself", async () => {
+test("requests within the quotas are answered without a message: each request is counted separately", async () => {
   // Ten together would exceed it, also in the object that commits for all of them.
   const { statuses, output } = await postEvents(10, { d1Queries: 20 });
   expect(statuses).toEqual(Array(10).fill(202));
   expect(output).not.toContain("QUOTA BREACH");
 });
 
-test("a statement too many fails its request, and a line is printed", async () => {
+test("one statement too many fails its request, and a line is printed", async () => {
   const { statuses, output } = await postEvents(2, { d1Queries: 0 });
   expect(statuses.every((status) => status >= 500)).toBe(true);
   expect(
-    output.match(/!!! QUOTA BREACH: d1Queries: \d+ asked for, 0 granted; at /g)?.length,
+    output.match(/!!! QUOTA BREACH: d1Queries: \d+ used, 0 allowed; at /g)?.length,
   ).toBeGreaterThanOrEqual(2);
 });

@@ -11,7 +11,7 @@ import { until } from "./until.ts";
 const EVENTS = 500;
 const PATH = "/orders";
 
-test("delivers every accepted event after the stack was killed before it could", async () => {
+test("every accepted event is delivered after the stack was killed before it could", async () => {
   const testStack = await prepareTestStack(() => ({ status: 200, afterMs: 5 }));
   try {
     const first = await testStack.start();

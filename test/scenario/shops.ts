@@ -10,7 +10,7 @@ import { projectRoot } from "../../tools/wrangler.ts";
 import { localServer } from "../support/local-server.ts";
 import { until } from "./until.ts";
 
-/** What the examples need besides this repository: `.ci/run` installs it. */
+/** The packages that the examples need besides this repository: `.ci/run` installs them. */
 const INSTALLED = join(projectRoot, "node_modules/.cache/examples");
 const PYTHON = join(INSTALLED, "python/bin/python");
 /** Gems that the system has are found too. */

@@ -4,7 +4,7 @@
  */
 import { type SideBySide, type SideBySideOptions, startSideBySide } from "./versions.ts";
 
-/** What the other process asks for. */
+/** The requests of the other process. */
 export type HostRequest =
   | Readonly<{ id: number; start: Omit<SideBySideOptions, "onLog"> }>
   | Readonly<{ id: number; execute: string; database: number | undefined }>

@@ -53,7 +53,8 @@ async function runAndKill(
   const load = startLoad(api, accepted);
   await sleep(uptimeMs);
   await kill();
-  // What is signalled is not gone yet: for some milliseconds it still sends what it will never record.
+  // A signalled process does not end at once: for some milliseconds it still sends deliveries that it will never
+  // record.
   const at = Date.now();
   await load.stop();
   return at;

@@ -23,14 +23,14 @@ import {
 const KEY = "upgrade-key-0123456789";
 const CRON_MS = 2_000;
 const POST_EVERY_MS = 500;
-/** So few that circuits close and open again in most phases. */
+/** Few enough that circuits close and open again in most phases. */
 const FAILED_FIRST = 3;
 /** After everything has arrived: time for repeats to arrive. */
 const REPEATS_MS = 3_000;
 
 type Phase = Readonly<{
   name: string;
-  /** Whose code the Durable Objects run: where it differs from the phase before, all is restarted. */
+  /** The version whose code the Durable Objects run: if it differs from the phase before, everything is restarted. */
   objects: "former" | "current";
   /** The share of what is handled by the current version. */
   share: number;
@@ -195,7 +195,7 @@ async function postOne(url: string): Promise<string[]> {
 const TRIES = 10;
 const TRY_AGAIN_MS = 500;
 
-/** As a client is told to call: again when there is no answer or a 503, under the same key. */
+/** Calls like a proper client: again when there is no answer or a 503, with the same key. */
 async function call<T>(url: string, path: string, body?: unknown, key?: string): Promise<T> {
   const headers = {
     authorization: `Bearer ${KEY}`,
@@ -222,7 +222,7 @@ function keepCron({ url }: Pick<SideBySide, "url">): () => void {
   return () => clearInterval(timer);
 }
 
-/** What was accepted just now can be read with these versions, and health and lists too. */
+/** Recently accepted events can be read with these versions, and health and lists too. */
 async function readWith(
   versions: readonly ("old" | "new")[],
   { url }: SideBySide,

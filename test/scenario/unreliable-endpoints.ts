@@ -6,7 +6,7 @@
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import type { Reply } from "../../tools/receiver.ts";
 
-/** What each endpoint answers while it is failing, by path. */
+/** The answers of each endpoint while it is failing, by path. */
 const failures = {
   "/steady": undefined,
   "/fails": { status: 500 },
@@ -24,7 +24,7 @@ const TIMES: FailingTimes = { workingMs: 8_000, failingMs: 6_000 };
 /** The time of an answer, so that something is in flight when the stack is killed. */
 const ANSWER_MS = 20;
 
-/** So many requests of each endpoint fail first: of the very first ones a kill may lose the answers. */
+/** How many requests of each endpoint fail first: a kill may lose the answers of the very first ones. */
 const FAILED_FIRST = 20;
 
 export type Endpoints = Readonly<{

@@ -14,7 +14,7 @@ import { projectRoot } from "../../tools/wrangler.ts";
 
 const CRON_MS = 5_000;
 
-/** What only an account, the internet or a flag can show. */
+/** The checks that need an account, the internet or a flag. */
 const SKIPPED = ["billed", "dead-origin", "dropped", "functions", "ip-address"];
 
 let throwaway: Awaited<ReturnType<typeof prepareThrowaway>>;
@@ -69,14 +69,14 @@ function namesOf(result: string, output: string): string[] {
     .sort();
 }
 
-/** What is left of the run: destinations of its tenant. */
+/** The remains of the run: destinations of its tenant. */
 async function leftOf(output: string): Promise<number> {
   const [, tenant] = /with the tenant (verify-[0-9a-f]+)\./.exec(output) ?? [];
   expect(tenant).toBeDefined();
   return (await api.get<{ data: unknown[] }>(`/v1/destinations?tenant=${tenant}`)).data.length;
 }
 
-test("holds in every line that a local stack can show, and leaves nothing behind", async () => {
+test("every check that a local stack supports passes, and nothing is left behind", async () => {
   const { code, output } = await verify(["--soak", "5s"]);
   expect(linesOf("FAIL", output)).toEqual([]);
   expect(namesOf("skip", output)).toEqual(SKIPPED);
@@ -88,7 +88,7 @@ test("holds in every line that a local stack can show, and leaves nothing behind
   expect(throwaway.output()).not.toContain("QUOTA BREACH");
 });
 
-test("fails, says what it saw, and leaves nothing behind where the deployment does not do as promised", async () => {
+test("verify fails, reports what it saw, and leaves nothing behind if the deployment breaks a promise", async () => {
   const open = await startReceiver(() => ({ status: 204 }));
   const { code, output } = await verify(["--only", "own-host,closed-port", "--closed-port", open.url]);
   open.close();
@@ -98,7 +98,7 @@ test("fails, says what it saw, and leaves nothing behind where the deployment do
   expect(await leftOf(output)).toBe(0);
 });
 
-test("removes what it has made when it is interrupted", async () => {
+test("verify removes what it has created when it is interrupted", async () => {
   let isInterrupted = false;
   const { code, output } = await verify(["--only", "signed,hold"], (soFar, interrupt) => {
     if (isInterrupted || !/^ok {4}signed/m.test(soFar)) return;
@@ -112,7 +112,7 @@ test("removes what it has made when it is interrupted", async () => {
   expect(await leftOf(output)).toBe(0);
 });
 
-test("the receiver obeys its token alone, stores nothing for strangers, and counts what is under way", async () => {
+test("the receiver accepts only its token, stores nothing for strangers, and counts requests under way", async () => {
   const receiver = await startReceiverHere(new URL(stack.url), "token");
   try {
     const answers = await Promise.all([

@@ -63,7 +63,7 @@ export function currentVersion(directory: string, options: BuildOptions = {}): P
   return build(projectRoot, join(directory, "current-bundle"), options);
 }
 
-/** What is used of what wrangler makes of its configuration file. */
+/** The used parts of wrangler's parsed configuration file. */
 type WorkerOptions = Readonly<{
   compatibilityDate?: string;
   compatibilityFlags?: readonly string[];
@@ -115,7 +115,7 @@ export type SideBySideOptions = Readonly<{
   skewMs?: number;
   /** One unless given. */
   databases?: number;
-  /** Whose code the Durable Objects run. */
+  /** The version whose code the Durable Objects run. */
   objects: "former" | "current";
   /** The current version's share of requests, batches and crons at the start, 0 to 1. */
   share: number;

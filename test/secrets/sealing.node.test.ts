@@ -12,7 +12,7 @@ const both = keysOf(`${key("k2", "b")},${key("k1", "a")}`);
 const latest = keysOf(key("k2", "b"));
 const unseal = (keys: MasterKeys, place: string, sealed: string) => unsealAs(keys, place, sealed, schemes);
 
-test("a sealed secret opens for its destination, and shows nothing of itself", async () => {
+test("a sealed secret opens for its destination, and reveals nothing of itself", async () => {
   const sealed = await seal(old, PLACE, SECRET);
   expect(sealed).toMatch(/^hmac-sha256\.k1\.[A-Za-z0-9_-]{80,}$/);
   expect(sealed).not.toContain("whsec");
@@ -24,7 +24,7 @@ test("the same secret is sealed differently each time", async () => {
   expect(await seal(old, PLACE, SECRET)).not.toBe(await seal(old, PLACE, SECRET));
 });
 
-test("the label has scheme and key", async () => {
+test("the label names scheme and key", async () => {
   expect(labelOf(await seal(old, PLACE, SECRET))).toEqual({ content: "hmac-sha256", keyId: "k1" });
   expect(labelOf(await seal(latest, PLACE, `whsk_${btoa("k".repeat(32))}`))).toEqual({
     content: "ed25519",
@@ -47,7 +47,7 @@ describe("with several master keys", () => {
   });
 });
 
-describe("a sealed secret opens for nobody", () => {
+describe("a sealed secret does not open", () => {
   const refused = async (sealed: string, place = PLACE, keys = old) => {
     const error = await unseal(keys, place, sealed).catch((thrown: Error) => thrown);
     expect(error).toBeInstanceOf(Error);
@@ -61,7 +61,7 @@ describe("a sealed secret opens for nobody", () => {
     );
   });
 
-  test("once its key has been taken away, and the error names the key", async () => {
+  test("once its key has been removed, and the error names the key", async () => {
     expect(await refused(await seal(old, PLACE, SECRET), PLACE, latest)).toBe(
       "Error: MASTER_KEYS has no key k1",
     );
@@ -103,18 +103,18 @@ describe("a sealed secret opens for nobody", () => {
 const SEALED_BY_0_2_0 =
   "hmac-sha256.k1.dzmt4ZYqOn25nf6NMdhLTM_9thTd0A4rujptaXGyGsvBASi5ZriV7qfCxgo7lZhtTSZ_nNTnw9Wo0S0b36xl2Hjt";
 
-test("a secret that was sealed before other contents could be is opened", async () => {
+test("a secret that was sealed before other contents could be sealed is opened", async () => {
   expect(await unseal(old, PLACE, SEALED_BY_0_2_0)).toBe(SECRET);
 });
 
-test("what is sealed as one content does not open as another, even with its label changed", async () => {
+test("a sealed content does not open as another, even with its label changed", async () => {
   const sealed = await seal(old, PLACE, SECRET);
   await expect(unsealAs(old, PLACE, sealed, ["header"])).rejects.toThrow("sealed as hmac-sha256");
   const relabelled = sealed.replace("hmac-sha256", "header");
   await expect(unsealAs(old, PLACE, relabelled, ["header"])).rejects.toThrow("this destination");
 });
 
-test("whatever is sealed is opened again", async () => {
+test("any sealed content opens again", async () => {
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ minLength: 24, maxLength: 64 }), async (bytes) => {
       const secret = `whsec_${Buffer.from(bytes).toString("base64")}`;

@@ -11,7 +11,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test("opens a secret once, however often it is asked for", async () => {
+test("the vault opens a secret once, however often it is requested", async () => {
   const vault = newVault();
   const sealed = await vault.seal(place(1), SECRET);
   const decrypt = vi.spyOn(crypto.subtle, "decrypt");
@@ -20,14 +20,14 @@ test("opens a secret once, however often it is asked for", async () => {
   expect(new Set(keys).size).toBe(1);
 });
 
-test("does not let one destination use what was opened for another", async () => {
+test("the vault does not let one destination use what was opened for another", async () => {
   const vault = newVault();
   const sealed = await vault.seal(place(1), SECRET);
   await vault.open(place(1), sealed);
   await expect(vault.open(place(2), sealed)).rejects.toThrow("this destination");
 });
 
-test("keeps the thousand that were used last, and opens the others again", async () => {
+test("the vault caches the thousand secrets used last, and opens the others again", async () => {
   const vault = newVault();
   const sealed = await Promise.all(Array.from({ length: 1_001 }, (_, n) => vault.seal(place(n), SECRET)));
   for (const [n, text] of sealed.slice(0, 1_000).entries()) await vault.open(place(n), text);
@@ -40,7 +40,7 @@ test("keeps the thousand that were used last, and opens the others again", async
   expect(decrypt).toHaveBeenCalledTimes(1);
 });
 
-test("opens a header's value once, and keeps as many as fit", async () => {
+test("the vault opens a header's value once, and caches as many as fit", async () => {
   const vault = newVault();
   const value = "x".repeat(1_024);
   const sealed = await Promise.all(
@@ -55,7 +55,7 @@ test("opens a header's value once, and keeps as many as fit", async () => {
   expect(decrypt).toHaveBeenCalledTimes(1);
 });
 
-test("opens neither a signing secret as a header nor a header as a signing secret", async () => {
+test("the vault opens neither a signing secret as a header nor a header as a signing secret", async () => {
   const vault = newVault();
   const header = await vault.seal(place(1), SECRET, "header");
   await expect(vault.open(place(1), header)).rejects.toThrow("sealed as header");
@@ -64,7 +64,7 @@ test("opens neither a signing secret as a header nor a header as a signing secre
   await expect(vault.openText(place(1), "header", secret)).rejects.toThrow("sealed as hmac-sha256");
 });
 
-test("tries again what could not be opened", async () => {
+test("the vault retries what could not be opened", async () => {
   const vault = newVault();
   const sealed = await vault.seal(place(1), SECRET);
   vi.spyOn(crypto.subtle, "decrypt").mockRejectedValueOnce(new Error("out of memory"));

@@ -116,7 +116,7 @@ describe("events", () => {
     expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 1 });
   });
 
-  test("go to the databases that take new ones, and are delivered from the others as before", async () => {
+  test("go to the databases that take new ones, and are still delivered from the others", async () => {
     await newDestination();
     world.clock.pass(msUntilFurther());
     const messages = await world.post();
@@ -148,7 +148,7 @@ describe("the database of a request", () => {
     }
   });
 
-  test("routes by the destinations of the moment, whatever an isolate remembers", async () => {
+  test("routes by the current destinations, whatever an isolate has cached", async () => {
     for (let minute = 0; minute < 6; minute++) {
       const destination = await newDestination({ tenant: `tenant-${minute}` });
       const posted = { ...event(), tenant: `tenant-${minute}` };
@@ -161,7 +161,7 @@ describe("the database of a request", () => {
     }
   });
 
-  test("costs a miss no second read of the destinations, beyond the first database", async () => {
+  test("does not need a second read of the destinations for a new key, beyond the first database", async () => {
     world.clock.pass(msUntilFurther());
     await world.post();
     const wrong = { ...event(), options: { destinationIds: ["dst_unknown"] } };
@@ -175,7 +175,7 @@ describe("a key", () => {
   const once = (services: Services, key: string, data: unknown = {}) => accept(services, [event(data)], key);
   const keys = Array.from({ length: 12 }, (_, i) => `key-${i}`);
 
-  test("stands for one event, whichever database that is in and whenever it is repeated", async () => {
+  test("names one event, whichever database that is in and whenever it is repeated", async () => {
     for (const key of keys) {
       const first = await once(world.services, key);
       expect(first.kind).toBe("accepted");
@@ -188,7 +188,7 @@ describe("a key", () => {
     expect(new Set(ids.map(databaseNumberOf))).toEqual(new Set([0, 1, 2]));
   });
 
-  test("stands for it when databases are added, and when fewer take events again", async () => {
+  test("names the same event when databases are added, and when fewer take events again", async () => {
     for (const [i, key] of keys.entries()) await once(withDatabases((i % 3) + 1), key);
     for (const key of keys) expect((await once(world.services, key)).kind).toBe("replayed");
     const fewer = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
@@ -210,7 +210,7 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(keys.length);
   });
 
-  test("stands for a request of many statements as a whole", async () => {
+  test("names a request of many statements as a whole", async () => {
     await newDestination();
     const posted = Array.from({ length: 300 }, () => event("x".repeat(5_000)));
     for (const key of keys.slice(0, 4)) {
@@ -229,7 +229,7 @@ describe("a key", () => {
     }
   });
 
-  test("stands for the event although the response was lost, and that of the repeat", async () => {
+  test("names the event although the response was lost, and that of the repeat", async () => {
     for (const key of keys) {
       world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "after" : undefined));
       expect(await patiently(once(world.services, key))).toEqual({ kind: "unavailable" });
@@ -239,7 +239,7 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(keys.length);
   });
 
-  test("costs no look-up in another database while their number has been the same for as long as keys are kept", async () => {
+  test("costs no look-up in another database if their number has been the same for the lifetime of keys", async () => {
     await tookEvents([0, 3]);
     for (const [number, db] of testDatabases.entries()) {
       await insertBundles(db, Array(100).fill({ events: [{}] }), number);
@@ -256,7 +256,7 @@ describe("a key", () => {
     }
   });
 
-  test("is stored, and found again, while all databases are away in which it cannot be", async () => {
+  test("is stored, and found again, while all databases that cannot have it are away", async () => {
     await tookEvents([0, 3]);
     await once(world.services, "warm-up");
     for (const key of keys) {
@@ -268,7 +268,7 @@ describe("a key", () => {
     }
   });
 
-  test("is looked for where it went while there were fewer databases, and nowhere else", async () => {
+  test("is looked up where it went while there were fewer databases, and nowhere else", async () => {
     const DAY = 86_400_000;
     const former = withPlaces(2);
     const first = new Map<string, CommitResult>();
@@ -312,7 +312,7 @@ describe("a key", () => {
     expect(places).toContain(2);
   });
 
-  test("is unavailable where the history of the databases cannot be read, and so is everything else", async () => {
+  test("is unavailable if the history of the databases cannot be read, and so is everything else", async () => {
     world.d1.failing((sql) => (sql.includes("database_history") ? "before" : undefined));
     expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
     expect(world.logged("history_unread")).toHaveLength(1);
@@ -384,7 +384,7 @@ test("a request that plans too many deliveries is stored in no database, whichev
 });
 
 describe("events with options", () => {
-  test("have their tags in the database that they are in, and are refused in each for what is not there", async () => {
+  test("have their tags in their own database, and are refused in each for unknown objects", async () => {
     const destination = await newDestination();
     const databases = new Set<number>();
     for (let minute = 0; minute < 12; minute++) {
@@ -401,7 +401,7 @@ describe("events with options", () => {
     expect(await rowsOfAll(misplaced)).toEqual([]);
   });
 
-  test("whose data does not fit are refused in each database, by the schema of the moment", async () => {
+  test("whose data does not fit are refused in each database, by the current schema", async () => {
     const { db } = world.services;
     const schema = JSON.stringify({ type: "object" });
     const put =

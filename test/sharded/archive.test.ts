@@ -1,6 +1,6 @@
 /**
- * What has been kept of exchanges goes with the content that it is about: by retention, by erasures, with a tenant, for tenants
- * that keep no payloads; and also what is stored after that.
+ * Archived exchanges are removed with the content that they are about: by retention, by erasures, with a tenant, for
+ * tenants that keep no payloads; and also what is stored after that.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -60,8 +60,8 @@ async function complete(begun: Erasure | undefined, eachStep = async () => {}): 
   throw new Error("The erasure completes");
 }
 
-describe("the archive, where an erasure is completed,", () => {
-  test("has nothing of the event, and what it has of others", async () => {
+describe("the archive, after an erasure is completed,", () => {
+  test("has nothing of the event, and still has others", async () => {
     const all = await events();
     for (const event of all) await keep(event);
     const [, , meant = 0] = all;
@@ -69,7 +69,7 @@ describe("the archive, where an erasure is completed,", () => {
     expect(await left()).toEqual(all.filter((event) => event !== meant));
   });
 
-  test("has nothing of a tenant in any database, also of events that are stored no more", async () => {
+  test("has nothing of a tenant in any database, even of events that are no longer stored", async () => {
     const all = await events();
     for (const event of all) await keep(event);
     const gone = testDatabases.map((_, database) => beforeFirstOf(database) + eventAt(5, 1));
@@ -78,7 +78,7 @@ describe("the archive, where an erasure is completed,", () => {
     expect(await left()).toEqual(all.filter((event) => event % 2 === 1));
   });
 
-  test("has nothing of a range of time, and what it has of later events", async () => {
+  test("has nothing of a range of time, and still has later events", async () => {
     const all = await events();
     for (const event of all) await keep(event);
     world.clock.pass(HOUR);
@@ -103,7 +103,7 @@ describe("the archive, where an erasure is completed,", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("was there to be asked: while R2 is away, the erasure goes on", async () => {
+  test("was available: while R2 is away, the erasure stays running", async () => {
     const [event = 0] = await events();
     await keep(event);
     const erasure = await eraseEvent(world.services, "acme", event);
@@ -145,7 +145,7 @@ describe("a walk", () => {
     expect(r2.called("list")).toBe(2);
   });
 
-  test("keeps what is of a database that is not bound, and what is not of the archive", async () => {
+  test("keeps objects of unbound databases, and objects outside of the archive", async () => {
     const [event = 0] = await events();
     await keep(event);
     await keep(beforeFirstOf(testDatabases.length + 1) + eventAt(5, 0));
@@ -155,7 +155,7 @@ describe("a walk", () => {
     expect(await storedObjects()).toHaveLength(4);
   });
 
-  test("goes on where a step has stopped, and gets past an event with more than a step can look at", async () => {
+  test("continues where a step has stopped, and gets past an event with more objects than a step can read", async () => {
     const all = await events();
     for (const event of all) for (let at = 0; at < 3; at++) await keep(event, at);
     const [, second = 0] = all;
@@ -177,7 +177,7 @@ describe("a walk", () => {
     expect(new Set(rest)).toEqual(new Set(all.filter((event) => event % 2 === 0)));
   });
 
-  test("costs one query where nothing is kept, and none without a bucket", async () => {
+  test("costs one query if nothing is archived, and none without a bucket", async () => {
     await archiveCleaning.run(world.services);
     world.clock.pass(60_000);
     world.d1.used();
@@ -187,7 +187,7 @@ describe("a walk", () => {
     expect(world.d1.used().queries).toBe(0);
   });
 
-  test("that fails is begun again by the next cron", async () => {
+  test("that fails is restarted by the next cron", async () => {
     const all = await events();
     for (const event of all) await keep(event);
     await execute("DELETE FROM bundles");
@@ -199,7 +199,7 @@ describe("a walk", () => {
   });
 });
 
-describe("content that goes", () => {
+describe("content that is removed", () => {
   /** An event whose first attempt failed with a long answer; then it is delivered. */
   async function delivered(isDelivered = true) {
     world.receiver.script(urlOf(here), () => new Response("x".repeat(2_000), { status: 500 }), 204);
@@ -214,7 +214,7 @@ describe("content that goes", () => {
     return message;
   }
 
-  test("once a tenant that keeps no payloads has been delivered to takes along what was kept", async () => {
+  test("after delivery, for a tenant without payload retention, is also removed from the archive", async () => {
     await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
     const message = await delivered();
     await archiveCleaning.run(world.services);
@@ -224,7 +224,7 @@ describe("content that goes", () => {
     expect((await rowOf(message))?.log[0]).not.toHaveProperty("archived");
   });
 
-  test("while R2 is away is removed by the next walk", async () => {
+  test("while R2 is away is removed from the archive by the next walk", async () => {
     await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
     await delivered();
     r2.before((method) => (method === "delete" ? Promise.reject(new Error("away")) : undefined));
@@ -238,7 +238,7 @@ describe("content that goes", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("of one attempt, over the API of Svix, is empty and stays so", async () => {
+  test("of one attempt, over the Svix API, is empty and stays so", async () => {
     const message = await delivered();
     const entry = (await rowOf(message))?.log[0];
     const id = `atmpt_${deliveryId(message.eventId, here).slice(4)}_${entry?.at.toString(36)}`;

@@ -85,7 +85,7 @@ const known: readonly Canary[] = [
 
 const traces: Trace[] = [];
 const canaries: Canary[] = [...known];
-/** What the receivers have got, all of which they are to get. */
+/** The receivers' requests, all of which are expected. */
 let received: readonly Call[] = [];
 /** The same of those to which requests authenticate: basic, bearer, header and oauth2. */
 let authenticated: readonly (readonly Call[])[] = [];
@@ -135,7 +135,7 @@ beforeAll(async () => {
     return answer;
   }
 
-  /** What is on the queues, noted and consumed. */
+  /** The messages on the queues, noted and consumed. */
   async function deliver() {
     const deliveries = world.deliveryQueue.taken();
     const drains = world.drainQueue.taken();
@@ -348,11 +348,11 @@ function raise(): never {
   throw new Error("D1_ERROR: away");
 }
 
-test("no secret is in any table, storage, log line, message, page or answer but the one that shows it", () => {
+test("no secret is in any table, storage, log line, message, page or answer, except the one that shows it", () => {
   expect(leaksIn(canaries, traces)).toEqual([]);
 });
 
-test("the receivers have got the headers' values and the body, and every kind of place was searched", () => {
+test("the receivers got the headers' values and the body, and every kind of place was searched", () => {
   const [first] = received;
   expect(first?.headers.get("x-api-key")).toBe(headerValue);
   expect(first?.body).toContain(eventBody);

@@ -51,7 +51,7 @@ type Listed = Readonly<{
   about: (typeof EVENTS)[number];
 }>;
 
-/** What is stored of a delivery, by turns: a row, a bit, or nothing. */
+/** The stored form of a delivery, by turns: a row, a bit, or nothing. */
 const row = (state: StoredState, reason: DeliveryRow["reason"], status: number | null) =>
   ({ kind: "row", state, reason, status }) as const;
 const OUTCOMES = [
@@ -236,7 +236,7 @@ describe("the list by destination", () => {
     await expectStored(filter, undefined, 100);
   });
 
-  test("goes on in each database where it has got, however small its pages", async () => {
+  test("continues at its position in each database, however small its pages", async () => {
     await expectStored({ destinationId: OWN, type: "order.paid" }, undefined, 1);
   });
 
@@ -245,7 +245,7 @@ describe("the list by destination", () => {
     await expectStored({ tenant: "acme" }, state, 4, { db });
   });
 
-  test.each(STATES)("of what is %s is complete and in order, with a filter and without", async (state) => {
+  test.each(STATES)("of %s deliveries is complete and in order, with a filter and without", async (state) => {
     await expectStored({}, state, 5);
     await expectStored({ destinationId: OWN, type: "order.*" }, state, 2);
     const accepted = { since: acceptedAt(1), until: acceptedAt(5) };

@@ -59,7 +59,7 @@ async function drainAll(times = 12): Promise<void> {
   }
 }
 
-test("a batch of all databases' messages takes two round trips to each, and no more rows than with one", async () => {
+test("a batch with messages of all databases takes two round trips to each, and no more rows than with one", async () => {
   const messages = await postAll();
   expect(new Set(messages.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
   world.d1.used();
@@ -204,7 +204,7 @@ describe("when one database fails while outcomes are recorded", () => {
   });
 });
 
-test("old events are removed from every database, but for its newest one", async () => {
+test("old events are removed from every database, except its newest one", async () => {
   await world.consume(await postAll());
   world.clock.pass(40 * 24 * 60 * MINUTE);
   await runCron(world.services);

@@ -33,7 +33,7 @@ async function complete(id = ""): Promise<void> {
   }
 }
 
-test("everything of a tenant goes in all databases, and the receipt has the sum", async () => {
+test("everything of a tenant is erased in all databases, and the receipt has the sum", async () => {
   expect(new Set(events.map(databaseNumberOf)).size).toBe(testDatabases.length);
   const begun = await startErasure(world.services, TENANT, { kind: "tenant" });
   let fault: "before" | "after" | undefined = "after";
@@ -62,7 +62,7 @@ test("everything of a tenant goes in all databases, and the receipt has the sum"
   expect((await storedRows()).every(({ reason }) => reason === "erased")).toBe(true);
 });
 
-test("one event goes in whichever database it is", async () => {
+test("a single event is erased in whichever database it is", async () => {
   for (const event of events) await complete((await eraseEvent(world.services, TENANT, event))?.id);
   expect((await storedBodies()).filter((body) => body !== "")).toHaveLength(EVENTS);
 });

@@ -41,7 +41,7 @@ const idsOf = (results: Awaited<ReturnType<typeof acceptEach>>) =>
 test.each([
   ["a message", undefined],
   ["an idempotency key", (i: number) => `order-${i}`],
-])("%s that is handed over again is found where it was stored, though it would be placed elsewhere now", async (_what, key) => {
+])("%s that is delivered again is found where it was stored, although it would be placed elsewhere now", async (_what, key) => {
   await newDestination();
   const first = await acceptEach(withPlaces(1), events(false, key));
   expect(await storedIds()).toHaveLength(40);
@@ -51,7 +51,7 @@ test.each([
   expect(await storedIds()).toHaveLength(40);
 });
 
-test("a message that is found in another database is put on the queue again: the first try may not have come so far", async () => {
+test("a message that is found in another database has its deliveries enqueued again, because the first try may have failed before", async () => {
   await newDestination();
   const isPlacedElsewhere = ({ sentAt }: GivenSingle) => placeByTime(TENANT, 3, sentAt) > 0;
   const first = await acceptEach(withPlaces(1), events(false).filter(isPlacedElsewhere));
@@ -67,7 +67,7 @@ test("a message that is found in another database is put on the queue again: the
   expect(sent()).toEqual(bundles);
 });
 
-test("a message that is handed over again, among new ones with keys, costs few rows where there are many bundles", async () => {
+test("a message that is delivered again, among new ones with keys, costs few rows even with many bundles", async () => {
   for (const [number, db] of testDatabases.entries())
     await insertBundles(db, Array(1_000).fill({ events: [{}] }), number);
   const mixed = [...events(false, (i) => `order-${i}`).slice(0, 3), ...events(true).slice(3, 6)];
@@ -91,13 +91,13 @@ test("messages are spread over the databases by the time at which they were sent
   expect(await storedIds()).toHaveLength(80);
 });
 
-test("messages with a key are placed by it, of as many databases as take new events", async () => {
+test("messages with a key are placed by it, among the databases that take new events", async () => {
   const keyed = events(false, (i) => `order-${i}`);
   const placed = idsOf(await acceptEach(withPlaces(2), keyed)).map(databaseNumberOf);
   expect(placed).toEqual(keyed.map(({ key = "" }) => placeByKey(TENANT, key, 2)));
 });
 
-test("a batch of messages with keys asks each database at most once, and with its history only those that may have them", async () => {
+test("a batch of messages with keys queries each database at most once, and only those that may have them", async () => {
   const many = events(true, (i) => `order-${i}`);
   await acceptEach(withPlaces(3), many);
   const lookUps = async (services: Services) => {
@@ -140,7 +140,7 @@ test("a batch of messages with keys over a hundred databases makes fewer queries
   expect(world.d1.used().queries).toBeLessThan(1_000);
 });
 
-test("while another database cannot be asked, a message that is handed over again waits", async () => {
+test("while another database cannot be read, a message that is delivered again waits", async () => {
   world.d1.failing((sql) => (sql.includes("accepted_at <") ? "before" : undefined));
   const again = await acceptEach(withPlaces(3), events(true));
   expect(new Set(again.map(({ kind }) => kind))).toEqual(new Set(["unavailable"]));

@@ -78,7 +78,7 @@ describe("deliveries", () => {
     for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit);
   });
 
-  test("of all destinations come by destination and time", async () => {
+  test("of all destinations are ordered by destination and time", async () => {
     const pages = await pagesOf("/v1/deliveries?limit=7");
     expect(eventsOf(pages)).toEqual([...newestFirst, ...newestFirst]);
     expect(pages.flat().map(({ destination_id }) => destination_id)).toEqual([
@@ -112,7 +112,7 @@ describe("deliveries", () => {
     }
   });
 
-  test("are read by their ids and those of their events, and retried when they are dead", async () => {
+  test("are read by their ids and by those of their events, and retried when they are dead", async () => {
     const { call } = api();
     for (const id of newestFirst) {
       const { json } = await call("GET", `/v1/events/${id}`);

@@ -61,7 +61,7 @@ describe("a tenant with a destination that orders all events, or by a path", () 
     expect(await rowsOfAll("SELECT * FROM lines")).toHaveLength(24);
   });
 
-  test("has what is scheduled and what is in a request with others' events there too", async () => {
+  test("has scheduled events, and those in a request with others', in the first database too", async () => {
     await newDestination({ ordering: "destination" });
     passUntilFurther();
     const scheduled = { ...event(), deliverAt: world.clock.now() + MINUTE };
@@ -70,7 +70,7 @@ describe("a tenant with a destination that orders all events, or by a path", () 
       expect(placesIn(await accept(newIsolate(), [event(), event(`other ${i}`)]))).toEqual([0, 0]);
   });
 
-  test("has them there from the next post on, whatever an isolate remembers, and elsewhere again when it has no such order any more", async () => {
+  test("has its events there from the next post on, whatever an isolate has cached, and elsewhere again without such an order", async () => {
     const id = await newDestination();
     const isolate = newIsolate();
     passUntilFurther();
@@ -83,7 +83,7 @@ describe("a tenant with a destination that orders all events, or by a path", () 
     expect(await post(isolate)).not.toEqual([0]);
   });
 
-  test("costs an isolate that knows it no query of its own, and one that does not a refused commit", async () => {
+  test("costs an isolate that has cached it no query, and another isolate a refused commit", async () => {
     await newDestination({ ordering: "destination" });
     const isolate = newIsolate();
     await post(isolate);
@@ -99,7 +99,7 @@ describe("a tenant with a destination that orders all events, or by a path", () 
     expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 2 });
   });
 
-  test("has the event of a call whose answer got lost where it is, or an error", async () => {
+  test("has the event of a call with a lost answer in one place, or an error", async () => {
     await newDestination({ ordering: "destination" });
     passUntilFurther();
     let calls = 0;
@@ -130,7 +130,7 @@ describe("a tenant with a destination that orders all events, or by a path", () 
 describe("a key of a tenant that comes to be ordered", () => {
   const once = (key: string, services = newIsolate()) => accept(services, [event()], key);
 
-  test("stands for the event that is stored, in whichever database, and afterwards", async () => {
+  test("names the stored event, in whichever database, and afterwards", async () => {
     const id = await newDestination();
     const before = new Map<string, CommitResult>();
     const [early, late] = [furtherKeys.slice(0, 4), furtherKeys.slice(4, 8)];
@@ -144,7 +144,7 @@ describe("a key of a tenant that comes to be ordered", () => {
     expect(await rowsOfAll("SELECT id FROM events")).toHaveLength(8);
   });
 
-  test("stands for one event when two requests meet at that moment", async () => {
+  test("names one event when two requests meet at that moment", async () => {
     const id = await newDestination();
     const [key = ""] = furtherKeys;
     const { promise: ordered, resolve: go } = Promise.withResolvers<void>();
@@ -169,7 +169,7 @@ describe("a key of a tenant that comes to be ordered", () => {
     expect(await rowsOfAll("SELECT id FROM events")).toHaveLength(1);
   });
 
-  test("costs a look elsewhere until all that could be there has gone", async () => {
+  test("costs a look-up elsewhere until no event can be there", async () => {
     await execute("INSERT INTO database_history (since, count) VALUES (0, 3)");
     await newDestination({ ordering: "destination" });
     const isolate = newIsolate();
@@ -190,7 +190,7 @@ describe("a key of a tenant that comes to be ordered", () => {
   });
 });
 
-describe("a message that is handed over again", () => {
+describe("a message that is delivered again", () => {
   const handOver = async (n: number, isRepeated: boolean, sentAt: number) => {
     const message = { ...event(), token: `token ${n}`, sentAt, isRepeated };
     const [outcome] = await acceptEach(newIsolate(), [message]);
@@ -216,7 +216,7 @@ describe("a message that is handed over again", () => {
   });
 });
 
-test("a key of a tenant that a further database refuses is taken by the first, also when that has forgotten why", async () => {
+test("a key of a tenant that a further database refuses is accepted by the first, also without its reason", async () => {
   const id = await newDestination({ ordering: "destination" });
   for (const key of furtherKeys) await accept(newIsolate(), [event()], key);
   // As Time Travel does it: the order was never set.

@@ -39,7 +39,7 @@ const partOf = (event: number) => ({ bundle: bundleOf(event), destinations: [A] 
 describe("loading", () => {
   const textOf = (body: Uint8Array | null | undefined) => body && new TextDecoder().decode(body);
 
-  test("brings the bodies and outcomes of all databases, and tells what none has", async () => {
+  test("returns the bodies and outcomes of all databases, and reports what none has", async () => {
     const [one = 0] = await insertIn(0);
     const [two = 0] = await insertIn(1);
     const [three = 0] = await insertIn(2);
@@ -58,7 +58,7 @@ describe("loading", () => {
     }
   });
 
-  test("asks a database without any of them for nothing but the destinations", async () => {
+  test("reads only the destinations from a database without any of them", async () => {
     const [event = 0] = await insertIn(2);
     const d1 = meteredD1(db, ...further);
     const { deliveries } = await loadDeliveries(d1, [partOf(event)]);
@@ -81,7 +81,7 @@ describe("recording", () => {
     expect(await storedRows()).toEqual([row]);
   });
 
-  test("asks only the databases of the outcomes, and requeues in each", async () => {
+  test("reads only the databases of the outcomes, and requeues in each", async () => {
     const events = [...(await insertIn(1)), ...(await insertIn(2))];
     const rows = events.map((eventId) => deliveryRow({ destinationId: A, eventId, attempts: 1 }));
     const d1 = meteredD1(db, ...further);
@@ -98,7 +98,7 @@ describe("recording", () => {
 describe("a tail", () => {
   const step = (tail = tailAfter([]), filter = {}) => tailStep(databases, filter, tail);
 
-  test("goes on in each database where it ended, in order of acceptance", async () => {
+  test("continues in each database where it ended, in order of acceptance", async () => {
     const before = [await insertIn(0), await insertIn(1)];
     expect((await newTail(databases)).after).toEqual([...before.flat().map(bundleOf), 0]);
     const tail = await newTail(databases);
@@ -111,7 +111,7 @@ describe("a tail", () => {
     expect((await step(next.tail)).news).toEqual([]);
   });
 
-  test("has a gap when one database has more than a step takes", async () => {
+  test("has a gap when one database has more than a step reads", async () => {
     const tail = await newTail(databases);
     await insertIn(1, 1);
     expect((await step(await newTail(databases))).isGap).toBe(false);
@@ -132,7 +132,7 @@ describe("a list of events", () => {
   test.each([
     ["by bundles", { tenant: "acme" }],
     ["by a tag", { tenant: "acme", tag: "x" }],
-  ])("goes on in each database, and tells how far back all have looked: %s", async (_, names) => {
+  ])("continues in each database, and reports how far back all have read: %s", async (_, names) => {
     for (const [database, times] of [
       [0, [10, 40]],
       [1, [20, 30]],
@@ -154,7 +154,7 @@ describe("a list of events", () => {
   });
 });
 
-test("a list of deliveries asks for nothing that it has, and no database that has no more", async () => {
+test("a list of deliveries rereads nothing, and reads no database without more", async () => {
   const events = await insertIn(0, 3);
   await storeDeliveries(
     db,

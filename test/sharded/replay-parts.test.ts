@@ -56,7 +56,7 @@ const statesIn = async (one: D1Database) =>
   );
 
 describe("the parts of a replay", () => {
-  test("are begun in every further database before what it looks at there, the first database coming last", async () => {
+  test("begin in every further database before its deliveries are read, and last in the first database", async () => {
     const job = await begin("rpl_1");
     const parts = await replayPartsOf(DATABASES, job, KEPT);
     expect(parts.map((part) => testDatabases.indexOf(part.db))).toEqual([1, 2, 0]);
@@ -98,7 +98,7 @@ describe("the parts of a replay", () => {
     for (const one of further) expect(await statesIn(one)).toEqual({ rpl_1: "running" });
   });
 
-  test("end what an earlier replay of the destination has left, and nothing else", async () => {
+  test("end parts that an earlier replay of the destination has left, and nothing else", async () => {
     for (const one of further) {
       await begin("rpl_over", "dead", PLACE, one);
       await one.prepare("UPDATE replays SET state = 'completed'").run();
@@ -112,7 +112,7 @@ describe("the parts of a replay", () => {
       });
   });
 
-  test("are found by their ids, and added up in a list, where some replays have none", async () => {
+  test("are found by their ids, and added up in a list in which some replays have none", async () => {
     await replayPartsOf(DATABASES, await begin("rpl_1"), KEPT);
     await begin("rpl_2", "dead", "dst_b");
     const [second = db] = further;

@@ -50,7 +50,7 @@ test("every database keeps its newest bundle, and loses all old ones", async () 
   for (const id of await history()) expect(newest.includes(id) || !ids.includes(id)).toBe(true);
 });
 
-test("a replay in the first database keeps its events in all, and a destination that is gone there keeps none", async () => {
+test("a replay in the first database holds its events back in all, and a destination deleted there holds none", async () => {
   const ids = await history();
   const now = world.clock.now();
   await insertRow("replays", {

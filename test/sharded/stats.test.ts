@@ -34,7 +34,7 @@ beforeEach(async () => {
   }
 });
 
-test("the health of the system is that of all, with the heartbeat and the repeats of the first", async () => {
+test("the health of the system combines all databases, with the heartbeat and the repeats of the first", async () => {
   await insertRows(first, "sweeps", [{ id: 1, heartbeat_at: 40 }]);
   await addToCount(first, "deduplicated", 4);
   await countKeyed(databases);
@@ -45,13 +45,13 @@ test("the health of the system is that of all, with the heartbeat and the repeat
   });
 });
 
-test("retries and outcomes are counted in all", async () => {
+test("retries and outcomes are counted in all databases", async () => {
   expect(await retriesByDestination(databases)).toEqual(new Map([["dst_a", 3]]));
   expect(await retryingForADay(databases, {}, NOW)).toBe(6);
   expect(await countOutcomes(databases, "dst_a", {})).toMatchObject({ retrying: 3, waiting: 3, dead: 0 });
 });
 
-test("the applied migrations are told of each by its name", async () => {
+test("the applied migrations of each database are reported by its name", async () => {
   const found = await readAppliedMigrations(databases);
   expect(found.map((one) => one?.name)).toEqual(["DB", "DB_1", "DB_2"]);
 });

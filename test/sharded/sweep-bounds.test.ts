@@ -124,7 +124,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
     expect(await heartbeat()).toBe(START + GRACE_MS);
   });
 
-  test("pages from the queue do what a tick leaves, each within the budget, and all lost deliveries wait", async () => {
+  test("pages from the queue do what a tick leaves over, each within the budget, and all lost deliveries wait", async () => {
     await cron();
     for (const used of await pages()) expect(used).toBeLessThanOrEqual(BUDGET);
     expect(await countOf("reason = 'recovered'")).toBe(12_000);

@@ -50,7 +50,7 @@ test.each([
   expect(await walkedDestinations(databases, limit)).toEqual(all);
 });
 
-test("no further page is asked for where the page is full, and no database has more", async () => {
+test("no further page is read if the page is full and no database has more", async () => {
   expect(await waitingDestinations(testDatabases, "dst_e", 3)).toEqual({
     ids: ["dst_f", "dst_g", "dst_h"],
     isLast: true,
@@ -70,7 +70,7 @@ describe("the waiting deliveries of a destination", () => {
     );
   });
 
-  test("are all there is only where no database has more", async () => {
+  test("are complete only if no database has more", async () => {
     const isAll = async (perEnd: number) => {
       const range = { perEnd, between: 0, isFurthest: true };
       return (await lookAtWaiting(databases, "dst_a", range, () => 0)).isAll;
@@ -80,7 +80,7 @@ describe("the waiting deliveries of a destination", () => {
     expect(await lookAtWaiting(databases, "dst_g", onlyFirst, () => 0)).toMatchObject({ isAll: false });
   });
 
-  test("end where their events are, each in its database, when these are removed", async () => {
+  test("end in the database of their events when these are removed", async () => {
     for (const [number, db] of testDatabases.entries()) {
       await db.prepare("DELETE FROM deliveries WHERE destination_id = 'dst_z'").run();
       const rows = [200, 201].map((event) => ({ destination: "dst_z", event: eventIn(number, event) }));

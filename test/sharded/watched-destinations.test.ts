@@ -36,7 +36,7 @@ const watched = async (tenant: string | undefined, limit: number) =>
     .map(({ id }) => id.slice(4))
     .join("");
 
-test("of all, those come first that have something waiting in any database, then retries", async () => {
+test("among all destinations, those with waiting deliveries in any database come first, then those with retries", async () => {
   expect([second, third]).toHaveLength(2);
   await delivery(0, "a", "retrying");
   await delivery(1, "b", "retrying");
@@ -48,7 +48,7 @@ test("of all, those come first that have something waiting in any database, then
   expect(await watched(undefined, 2)).toBe("bd");
 });
 
-test("each database names as many as are looked at, those first that have something waiting", async () => {
+test("each database names as many destinations as are read, those with waiting deliveries first", async () => {
   await delivery(1, "f", "waiting");
   await delivery(1, "a", "retrying");
   await delivery(1, "f", "retrying", 2);
@@ -57,7 +57,7 @@ test("each database names as many as are looked at, those first that have someth
   expect(await watched(undefined, 1)).toBe("f");
 });
 
-test("of a tenant, the newest deliveries count by their places in their databases", async () => {
+test("among a tenant's destinations, the newest deliveries count by their places in their databases", async () => {
   await delivery(0, "c", "delivered", 9);
   await delivery(2, "a", "delivered", 5);
   await delivery(1, "b", "delivered", 7);

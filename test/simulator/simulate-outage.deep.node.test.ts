@@ -23,7 +23,7 @@ describe("a simulated outage", () => {
     expect(await simulateOutage(presets.breakwater, gate, tenMinutes, 2)).not.toEqual(behindGate);
   });
 
-  it("shows what the gate is for: the same policy, and hardly anything wasted", async () => {
+  it("shows the purpose of the gate: with the same policy, hardly any attempt is wasted", async () => {
     expect(behindGate).toMatchObject({ secondOutages: 0, lost: 0, pending: 0, complete: true });
     expect(behindGate.peak).toBeLessThanOrEqual(1);
     expect(behindGate.wasted * 100).toBeLessThan(alone.wasted);
@@ -45,7 +45,7 @@ describe("a simulated outage", () => {
     expect(behindGate.capacity).toBe(100);
   });
 
-  it("loses what a policy with too few attempts gives up", async () => {
+  it("loses the deliveries that a policy with too few attempts gives up", async () => {
     const long = { ...tenMinutes, lastsMs: 3 * 3_600_000, perSecond: 0.1 };
     expect((await simulateOutage(presets.gethook, null, long, 1)).lost).toBeGreaterThan(0);
   });

@@ -37,7 +37,7 @@ beforeEach(async () => {
   r2 = await testBucket();
 });
 
-test("there is an archive where R2 is bound", () => {
+test("there is an archive if R2 is bound", () => {
   expect(archiveOf({ bodies: realBucket, sleep })).toEqual({ bucket: realBucket, sleep });
   expect(archiveOf({ bodies: undefined, sleep })).toBeUndefined();
 });
@@ -54,7 +54,7 @@ test.each([
 describe("an exchange", () => {
   const read = (bucket: R2Bucket, tenant = "acme", key = KEY) => readExchange({ bucket, sleep }, key, tenant);
 
-  test("is stored once, as JSON, and read by its tenant alone", async () => {
+  test("is stored once, as JSON, and read only by its tenant", async () => {
     await storeExchange(realBucket, KEY, exchange);
     await storeExchange(realBucket, KEY, { ...exchange, tenant: "rival" });
     expect(await read(realBucket)).toEqual(exchange);
@@ -63,7 +63,7 @@ describe("an exchange", () => {
     expect((await realBucket.head(archiveNameOf(KEY)))?.httpMetadata?.contentType).toBe("application/json");
   });
 
-  test("that has been emptied cannot be read, and is not stored any more", async () => {
+  test("that has been emptied cannot be read, and is not stored again", async () => {
     await storeExchange(realBucket, KEY, exchange);
     await emptyExchange({ bucket: realBucket, sleep }, KEY);
     await emptyExchange({ bucket: realBucket, sleep }, { ...KEY, at: 8 });
@@ -88,7 +88,7 @@ describe("an exchange", () => {
     return { bucket: { get: async () => object } as unknown as R2Bucket, used };
   }
 
-  test("that is larger than any of ours is not read into memory", async () => {
+  test("that is larger than any that Breakwater stores is not read into memory", async () => {
     const largest = bucketWith(MOST_OBJECT_BYTES);
     expect(await read(largest.bucket)).toEqual(exchange);
     const larger = bucketWith(MOST_OBJECT_BYTES + 1);
@@ -116,7 +116,7 @@ describe("an exchange", () => {
   });
 });
 
-describe("removing what is gone", () => {
+describe("removing exchanges of removed events", () => {
   const keep = async (event: number, at = 1) =>
     void (await realBucket.put(archiveNameOf({ ...KEY, event, at }), "{}"));
 
@@ -149,7 +149,7 @@ describe("removing what is gone", () => {
     await env.DB.prepare(erased).bind(second).run();
   }
 
-  test("removes what is of no event, or of one that has been erased, and keeps all else", async () => {
+  test("removes exchanges without an event or of an erased one, and keeps everything else", async () => {
     await stored();
     for (const bundle of [first, 15, second]) for (const index of [0, 1]) await keep(eventAt(bundle, index));
     const unbound = beforeFirstOf(testDatabases.length) + eventAt(5, 0);
@@ -174,14 +174,14 @@ describe("removing what is gone", () => {
     expect(r2.called("list")).toBe(4);
   });
 
-  test("looks at nothing beyond the list that leads out of the range", async () => {
+  test("reads nothing beyond the list that leaves the range", async () => {
     await stored();
     for (const index of [0, 1, 2]) await keep(eventAt(first, index));
     expect(await walk({ last: eventAt(first, 0) }, 1)).toMatchObject({ isLast: true });
     expect(r2.called("list")).toBe(2);
   });
 
-  test("stops where it may not go on, before an event that may have more objects", async () => {
+  test("stops when it may not continue, before an event that may have more objects", async () => {
     await stored();
     const [kept, gone] = [eventAt(first, 0), eventAt(second, 1)];
     for (const event of [kept, gone]) for (const at of [1, 2]) await keep(event, at);
@@ -199,7 +199,7 @@ describe("removing what is gone", () => {
     expect(await left()).toEqual([`${kept} 1`, `${kept} 2`]);
   });
 
-  test("of several lists counts all that it has removed", async () => {
+  test("over several lists counts everything that it has removed", async () => {
     await stored();
     for (const bundle of [5, 6, 7]) for (const index of [0, 1]) await keep(eventAt(bundle, index));
     await keep(eventAt(first, 2));
@@ -207,13 +207,13 @@ describe("removing what is gone", () => {
     expect(await left()).toEqual([`${eventAt(first, 2)} 1`]);
   });
 
-  test("does not go back where it stops at an object that is of no event", async () => {
+  test("does not go back when it stops at an object without an event", async () => {
     for (const name of ["readme", "sums"]) await realBucket.put(`attempts/${name}`, "");
     const stopped = { upto: 500, isLast: false, removed: 0 };
     expect(await walk({ after: 500 }, 1, () => false)).toEqual(stopped);
   });
 
-  test("is at its end at once where nothing is kept", async () => {
+  test("ends at once if nothing is archived", async () => {
     expect(await walk({ last: 500 })).toEqual({ upto: 500, isLast: true, removed: 0 });
     expect([r2.called("list"), r2.called("delete")]).toEqual([1, 0]);
   });

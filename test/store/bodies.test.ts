@@ -50,7 +50,7 @@ describe("bodies", () => {
     }
   });
 
-  test("are compressed where that saves, and only there", async () => {
+  test("are compressed only if that saves bytes", async () => {
     const alike = bytesOf(Array.from({ length: 50 }, (_, i) => JSON.stringify({ type: "invoice.paid", i })));
     const { hex, header } = await stored(alike);
     expect(header.encoding).toBe("gzip");
@@ -65,7 +65,7 @@ describe("damaged bodies", () => {
   test.each([
     ["compressed", compressible],
     ["plain", [noise(2_000), ...bytesOf(["{}"])]],
-  ])("are nothing at all (%s)", async (encoding, bodies) => {
+  ])("are null (%s)", async (encoding, bodies) => {
     const { hex, header } = await stored(bodies);
     expect(header.encoding).toBe(encoding === "plain" ? "plain" : "gzip");
     const middle = Math.floor(hex.length / 4) * 2;

@@ -1,4 +1,4 @@
-/** What may be cancelled, in rows and in packs, page by page, and the write that cancels one delivery. */
+/** The deliveries that may be cancelled, in rows and in packs, page by page, and the write that cancels one. */
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
@@ -50,7 +50,7 @@ async function insertPacks(destination: string, events: readonly number[]): Prom
   );
 }
 
-describe("what waits for a destination", () => {
+describe("waiting deliveries of a destination", () => {
   /** Rows end the first page of the one in the middle of a bundle, packs that of the other. */
   const waiting: Readonly<Record<string, readonly number[]>> = {
     [A]: [
@@ -119,13 +119,13 @@ describe("what waits for a destination", () => {
   test.each([
     [A, "rows"],
     [B, "packs"],
-  ])("is found on pages that end in the middle (%s, with its %s)", async (destination, _) => {
+  ])("are found on pages that end in the middle (%s, with its %s)", async (destination, _) => {
     const pages = await pagesOf(destination);
     expect(pages.length).toBeGreaterThan(1);
     expect(pages.flat()).toEqual(waiting[destination]);
   });
 
-  test("fills a page with five hundred rows, or twenty packs", async () => {
+  test("fill a page with five hundred rows, or twenty packs", async () => {
     const rows = waiting[A]?.filter((event) => !isPacked(A, event)) ?? [];
     expect((await waitingPage(env.DB, A, ALL, {})).upto).toBe(rows[499]);
     expect((await waitingPage(env.DB, B, ALL, {})).upto).toBe(eventAt(20, 127));
@@ -144,7 +144,7 @@ describe("what waits for a destination", () => {
   test.each([
     A,
     B,
-  ])("is found after one event and up to another, both in the middle of a bundle (%s)", async (destination) => {
+  ])("are found after one event and up to another, both in the middle of a bundle (%s)", async (destination) => {
     const all = waiting[destination] ?? [];
     for (const [from, to] of [
       [0, 3],
@@ -169,7 +169,7 @@ describe("what waits for a destination", () => {
     { eventTypes: ["b", "a"], since: acceptedAt(4) },
     { eventTypes: ["none"] },
     { eventTypes: null },
-  ])("may be limited to a period and to types; of an event that an operator removed nothing is known (%j)", async (filter) => {
+  ])("may be limited to a period and to types, without those of events that an operator removed (%j)", async (filter) => {
     const { since, until, eventTypes = null } = filter;
     const isMeant = (event: number) => {
       const bundle = bundleOf(event);
@@ -268,7 +268,7 @@ describe("a delivery", () => {
     ["waiting", { state: "waiting", reason: "replayed" }],
     ["waiting for no reason", { state: "waiting", reason: null }],
     ["to be retried", { state: "retrying", reason: "http_500", attempts: 2, next_attempt_at: NOW + 5 }],
-  ])("that is %s in a row ends, and counts as failed for its replay alone, once", async (_, fields) => {
+  ])("that is %s in a row ends, and counts as failed only for its replay, once", async (_, fields) => {
     await row({ ...fields, replay: "rpl_own" });
     const before = await rows();
     const [first, second, third] = await Promise.all([cancel(), cancel(), cancel()]);
@@ -299,12 +299,12 @@ describe("a delivery", () => {
     expect(await counts()).toEqual({ rpl_own: 0, rpl_other: 0 });
   });
 
-  test("of a database that is not bound is not there", async () => {
+  test("of an unbound database is not found", async () => {
     const far = { destinationId: A, eventId: 7 * 2 ** 40 + 128, giveUpAt: GIVE_UP };
     expect(await cancelDeliveries({ db: env.DB }, [far], NOW)).toEqual([]);
   });
 
-  test("is among those that are cancelled at once, whether in a row or in a pack", async () => {
+  test("is cancelled at once with others, whether in a row or in a pack", async () => {
     await row();
     await insertRow("packs", {
       destination_id: A,

@@ -4,7 +4,7 @@ import { modelOf } from "../../src/store/columns.ts";
 import { destinations } from "../../src/store/destination.ts";
 import { tenantSettings } from "../../src/store/schema.ts";
 
-test("a column that is missing or null reads as null, and one that is no JSON as what stands for it", () => {
+test("a column that is missing or null reads as null, and one that is not JSON reads as its fallback", () => {
   const read = (sealed_headers?: unknown) => modelOf(destinations, { id: "dst_a", sealed_headers });
   expect(read()).toMatchObject({ id: "dst_a", sealedHeaders: null, rateBurst: null, uid: null, auth: null });
   expect(read(null)).toMatchObject({ sealedHeaders: null });
@@ -12,7 +12,7 @@ test("a column that is missing or null reads as null, and one that is no JSON as
   expect(read("no JSON")).toMatchObject({ sealedHeaders: { "": "" } });
 });
 
-test("every column of the table is there, and nothing else of the row", () => {
+test("every column of the table is read, and nothing else of the row", () => {
   const { tenant, retentionDays, ...others } = modelOf(tenantSettings, {
     ...{ tenant: "acme", retention_days: 7, more: 1 },
   });

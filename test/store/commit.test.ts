@@ -134,7 +134,7 @@ describe("a commit", () => {
     ]);
   });
 
-  test("looks for tokens in the bundles behind the floor only", async () => {
+  test("searches tokens only in the bundles behind the floor", async () => {
     await commit([unit([bundle("a")]), unit([bundle("b")])]);
     expect((await find(1, ["a", "b"], [])).tokens).toEqual([{ id: 2, place: 0, token: "b" }]);
     expect(await commit([unit([bundle("a")]), unit([bundle("b")])], 1)).toEqual([[3], undefined]);
@@ -148,7 +148,7 @@ describe("a commit", () => {
     ["has never been stored", { new: 0 }, true],
     ["has been removed", { new: 1 }, false],
     ["is of no tenant", {}, true],
-  ])("is taken where the revision of each tenant %s", async (_, revisions, isTaken) => {
+  ])("is accepted if the revision of each tenant %s", async (_, revisions, isTaken) => {
     const [ids] = await commit([unit([bundle("a")], { revisions, keys: [key("acme", "one", "a")] })]);
     expect(ids).toEqual(isTaken ? [1] : undefined);
     const { keys } = await find(0, [], [{ tenant: "acme", key: "one" }]);
@@ -159,12 +159,12 @@ describe("a commit", () => {
     [{ acme: 4, "": 7 }, true],
     [{ acme: 4, "": 6 }, false],
     [{ acme: 4 }, false],
-  ])("is taken only with the revision of the validated event types (%j)", async (revisions, isTaken) => {
+  ])("is accepted only with the revision of the validated event types (%j)", async (revisions, isTaken) => {
     await insertRows(db, "tenants", [{ id: "", revision: 7 }]);
     expect(await commit([unit([bundle("a")], { revisions })])).toEqual([isTaken ? [1] : undefined]);
   });
 
-  test("is not taken under a key that its tenant has used, whoever else has", async () => {
+  test("is not accepted with a key that its tenant has used, whoever else has", async () => {
     await commit([unit([bundle("a")], { keys: [key("acme", "one", "a")] })]);
     const tries = [key("acme", "one", "b"), key("other", "one", "c"), key("acme", "two", "d")];
     const outcomes = await commit(
@@ -182,7 +182,7 @@ describe("a commit", () => {
     expect(keys).toMatchObject([{ key: "one", bundles: [1] }]);
   });
 
-  test("of a key twice at once is taken once", async () => {
+  test("with a key twice at once is accepted once", async () => {
     const units = ["a", "b", "c"].map((token) =>
       unit([bundle(token)], { keys: [key("acme", "one", token)] }),
     );
@@ -191,7 +191,7 @@ describe("a commit", () => {
     expect(await stored()).toHaveLength(1);
   });
 
-  test("without tokens to look for is not looked for in any bundle", async () => {
+  test("without tokens searches no bundle", async () => {
     const { db: metered, used } = meteredD1(db);
     const found = await findCommitted(metered, 0, { within: 0, tokens: [], keys: [] });
     expect(found).toEqual({ tokens: [], keys: [], highest: 0, pinned: new Map() });
@@ -222,11 +222,11 @@ describe("stored bundles", () => {
     [101, 3],
     [300, 3],
     [301, 8],
-  ])("are above an id from a minute before they were accepted on: %d: %d", async (time, id) => {
+  ])("are above an id from a minute before their acceptance on: %d: %d", async (time, id) => {
     expect(await idBefore(db, time + 60_000)).toBe(id);
   });
 
-  test("have their plans, and when they are due where they are scheduled", async () => {
+  test("have their plans, and their times if they are scheduled", async () => {
     expect(await findPlans(db, [5, 4, 3])).toEqual([
       { id: 3, tokens: expect.any(Array), plan: { dst_a: [0, 0] }, acceptedAt: 100 },
       { id: 5, tokens: expect.any(Array), plan: { dst_b: [0, 0] }, acceptedAt: 300, deliverAt: 900 },
@@ -236,7 +236,7 @@ describe("stored bundles", () => {
     expect(used().roundTrips).toBe(0);
   });
 
-  test("have what a list shows of their events, without those that are gone", async () => {
+  test("have the parts of their events that a list shows, without removed ones", async () => {
     const events = [eventAt(8, 0), eventAt(3, 1), eventAt(3, 0), eventAt(3, 2), eventAt(4, 0)];
     const { db: metered, used } = meteredD1(db);
     const plain = { tags: [], channels: [], isErased: false };
@@ -263,13 +263,13 @@ describe("stored bundles", () => {
 });
 
 describe("the bodies of a bundle", () => {
-  test("are compressed from 128 bytes on, where that saves", async () => {
+  test("are compressed from 128 bytes on, if that saves bytes", async () => {
     const encodingOf = async (text: string) => (await storeBodies([encoder.encode(text)])).encoding;
     expect(await encodingOf("x".repeat(127))).toBe("plain");
     expect(await encodingOf("x".repeat(128))).toBe("gzip");
   });
 
-  test("come with the request headers of those events that have some", async () => {
+  test("come with the request headers of events that have some", async () => {
     const own = encoder.encode(JSON.stringify({ 1: { "x-trace": "7" } }));
     const bodies = ["{}", "[1]", "0"].map((text) => encoder.encode(text));
     const { hex, ...how } = await storeBodies([...bodies, own]);
@@ -326,13 +326,13 @@ describe("the ids of a range of times", () => {
     expect(await last(minute)).toBe(found - 1);
   });
 
-  test("are all from the first or to the last where there is no such bound", async () => {
+  test("begin with the first or end with the last without such a bound", async () => {
     expect(await idRangeOf(db, {})).toEqual({ first: 1, last: Number.MAX_SAFE_INTEGER });
     expect(await idRangeOf(db, { since: 0 })).toMatchObject({ last: Number.MAX_SAFE_INTEGER });
     expect(await idRangeOf(db, { until: 0 })).toEqual({ first: 1, last: eventAt(FAR + 1, 0) - 1 });
   });
 
-  test("are read by a few rows of many", async () => {
+  test("are determined by reading a few rows of many", async () => {
     const { db: metered, used } = meteredD1(db);
     await idRangeOf(metered, { since: 5 * MINUTE });
     expect(used().rowsRead).toBeLessThanOrEqual(2 * 40);

@@ -32,7 +32,7 @@ const setType = (name: string, days: unknown) =>
   insertRow("event_types", { name, validates: 0, retention_days: days, created_at: 0, updated_at: 0 });
 
 describe("the limits of some tenants and types", () => {
-  test("are the shorter of the tenant's and the type's, and of nobody else", async () => {
+  test("are the shorter of the tenant's and the type's, and no other's", async () => {
     await setTenant("acme", 7);
     await setTenant("rival", 3, 1);
     await setTenant("stranger", 1, 1);
@@ -49,7 +49,7 @@ describe("the limits of some tenants and types", () => {
   });
 });
 
-describe("how long a tenant's events are kept", () => {
+describe("the retention of a tenant's events", () => {
   beforeEach(async () => {
     await setTenant("acme", 7);
     await setTenant("rival", 1);
@@ -59,14 +59,14 @@ describe("how long a tenant's events are kept", () => {
     await setType("unset", null);
   });
 
-  test("is the tenant's own time, with the types that are kept for less", async () => {
+  test("is the tenant's own time, with types of a shorter one", async () => {
     expect(await keptOfTenant(env.DB, "acme", 30 * DAY_MS)).toEqual({
       ms: 7 * DAY_MS,
       types: { short: 2 * DAY_MS },
     });
   });
 
-  test("is the deployment's where the tenant has none of its own", async () => {
+  test("is the deployment's if the tenant has none", async () => {
     expect(await keptOfTenant(env.DB, "none", 8 * DAY_MS)).toEqual({
       ms: 8 * DAY_MS,
       types: { short: 2 * DAY_MS, "as long": 7 * DAY_MS },
@@ -78,8 +78,8 @@ describe("how long a tenant's events are kept", () => {
   });
 });
 
-describe("what is in use", () => {
-  test("is nothing where nothing is set, or what is set counts as nothing", async () => {
+describe("the limits in use", () => {
+  test("are none if nothing is set, or if the settings have no effect", async () => {
     const nothing = { days: [], payloadFree: false };
     expect(await limitsInUse(env.DB)).toMatchObject(nothing);
     await setTenant("acme", null);
@@ -105,13 +105,13 @@ describe("what is in use", () => {
     expect(await limitsInUse(env.DB)).toEqual({ days, payloadFree: false, changedAt: 0 });
   });
 
-  test("says whether a tenant keeps no payloads", async () => {
+  test("include whether a tenant has no payload retention", async () => {
     await setTenant("acme", null, 1);
     await setTenant("rival", null, 0);
     expect(await limitsInUse(env.DB)).toEqual({ days: [], payloadFree: true, changedAt: 0 });
   });
 
-  test("says when what is set was last changed, of tenants and types that have anything set", async () => {
+  test("include when the settings of tenants and types were last changed", async () => {
     await setTenant("acme", 5);
     await setTenant("rival", null, 1);
     await setTenant("other", null);
@@ -133,7 +133,7 @@ describe("what is in use", () => {
     expect(await at()).toBe(9);
   });
 
-  test("costs a row for each number of days, however many tenants have it", async () => {
+  test("cost a row for each number of days, however many tenants have it", async () => {
     for (let i = 0; i < 50; i++) await setTenant(`t${i}`, 1 + (i % 2));
     const { db, used } = meteredD1(env.DB);
     await limitsInUse(db);
@@ -156,7 +156,7 @@ describe("a walk over bundles", () => {
     return [...new Set(events.map(bundleOf))];
   }
 
-  test("comes to whose events are in each, and when they were due, as far as they are old enough", async () => {
+  test("returns the tenants and times of each bundle, as far as bundles are old enough", async () => {
     const [first = 0, second = 0] = await bundles(10, 20, 21, 15);
     const found = await walkOn(env.DB, 0, { horizon: 20, limit: 9 });
     const about = (tenant: string, type: string) => ({
@@ -173,7 +173,7 @@ describe("a walk over bundles", () => {
     });
   });
 
-  test("goes on behind the last bundle, and is at its end when a page is not full", async () => {
+  test("continues behind the last bundle, and ends when a page is not full", async () => {
     const [, second = 0, third = 0, fourth = 0] = await bundles(1, 2, 3, 4);
     const page = async (after: number) => {
       const { bundles, upto, isLast } = await walkOn(env.DB, after, { horizon: 4, limit: 2 });
@@ -184,7 +184,7 @@ describe("a walk over bundles", () => {
     expect(await page(fourth)).toEqual([[], fourth, true]);
   });
 
-  test("begins with a bundle that is just old enough", async () => {
+  test("begins with a bundle that just reaches the age", async () => {
     const [first = 0] = await bundles(20);
     expect(await walkOn(env.DB, 0, { horizon: 20, limit: 2 })).toMatchObject({ upto: first });
     expect(await walkOn(env.DB, 0, { horizon: 19, limit: 2 })).toEqual({
@@ -194,7 +194,7 @@ describe("a walk over bundles", () => {
     });
   });
 
-  test("reads one row where the next bundle is too young, however many there are", async () => {
+  test("reads one row if the next bundle is too young, however many there are", async () => {
     const [old = 0] = await bundles(1, ...Array<number>(20).fill(9));
     const { db, used } = meteredD1(env.DB);
     await walkOn(db, old, { horizon: 8, limit: 100 });
@@ -202,7 +202,7 @@ describe("a walk over bundles", () => {
   });
 });
 
-test("the plan of a bundle is its own; one that is gone has none, and one that is no plan says so", async () => {
+test("the plan of a bundle is its own; a removed bundle has none, and an invalid plan is reported", async () => {
   const [, event = 0] = await insertBundles(env.DB, [
     { events: [{ tenant: "other" }] },
     { events: [{ tenant: "acme", destinations: ["dst_a"] }] },
@@ -214,7 +214,7 @@ test("the plan of a bundle is its own; one that is gone has none, and one that i
   expect(await planOfBundle(env.DB, bundle)).toBe("unreadable");
 });
 
-describe("the list of bundles to look at again", () => {
+describe("the list of bundles to read again", () => {
   const begun = { why: "over", events: [1, 2], destinations: 40 } as const;
   const listed = async (now = 10) =>
     (await bundlesLater(env.DB, now, 9)).map((one) => [one.id, one.bundle?.acceptedAt, one.begun]);
@@ -226,7 +226,7 @@ describe("the list of bundles to look at again", () => {
     );
   });
 
-  test("has those that are due, in the order of their times, also one that is gone", async () => {
+  test("has those that are due, in the order of their times, also a removed one", async () => {
     await saveLater(env.DB, [
       { bundle: 1, lookAt: 9 },
       { bundle: 2, lookAt: 8, begun },
@@ -240,7 +240,7 @@ describe("the list of bundles to look at again", () => {
     ]);
   });
 
-  test("keeps what was begun until the bundle is taken off it, and begins anew what cannot be read", async () => {
+  test("keeps progress until the bundle is removed from it, and restarts unreadable progress", async () => {
     await saveLater(env.DB, [{ bundle: 1, lookAt: 1, begun }]);
     await saveLater(env.DB, [{ bundle: 1, lookAt: 2 }]);
     expect(await listed()).toEqual([[1, 1, begun]]);
@@ -253,10 +253,10 @@ describe("the list of bundles to look at again", () => {
   });
 });
 
-describe("the events that are done", () => {
+describe("the completed events", () => {
   const isDelivered = ({ state }: { state: string }) => state === "delivered";
 
-  test("are those all of whose deliveries are, in rows or in packs", async () => {
+  test("are those with all deliveries completed, in rows or in packs", async () => {
     const plan: Plan = { dst_a: [0, 3], dst_b: [0, 0, 2, 3] };
     const packed = { bundle_id: 7, ended_at: 1, ends: "" };
     await insertRow("packs", { ...packed, destination_id: "dst_a", delivered0: 0b0101 });
@@ -281,7 +281,7 @@ describe("the events that are done", () => {
     expect(await eventsDone(env.DB, 7, plan, [], () => true)).toEqual([]);
   });
 
-  test("are found of more destinations than are read at once, and each is read once", async () => {
+  test("are found among more destinations than are read at once, each read once", async () => {
     const names = Array.from({ length: 1_000 }, (_, i) => `dst_${String(i).padStart(4, "0")}`);
     const planOf = (count: number): Plan =>
       Object.fromEntries(names.slice(0, count).map((name) => [name, [0, 0]]));

@@ -16,12 +16,12 @@ const store = (count: number, now: number, forgottenAt = 0) =>
 const history = async () => (await databaseHistory(env.DB)).map(({ since, count }) => [since, count]);
 
 describe("the history", () => {
-  test("begins with the deployment where nothing has been stored yet", async () => {
+  test("begins with the deployment if nothing has been stored yet", async () => {
     await store(2, NOW);
     expect(await history()).toEqual([[0, 2]]);
   });
 
-  test("begins now where events were stored before: of what was then it knows nothing", async () => {
+  test("begins now if events were stored before, without knowledge of the past", async () => {
     await insertBundles(env.DB, [{ events: [{}] }]);
     await store(2, NOW);
     expect(await history()).toEqual([[NOW, 2]]);
@@ -34,7 +34,7 @@ describe("the history", () => {
     expect(used()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
   });
 
-  test("has a change some time before it comes into effect", async () => {
+  test("has a change some time before it takes effect", async () => {
     await store(2, NOW);
     await store(3, NOW + 1_000);
     await store(3, NOW + 61_000);
@@ -44,13 +44,13 @@ describe("the history", () => {
     ]);
   });
 
-  test("has no more changes than can come into effect, while two versions differ", async () => {
+  test("has no more changes than can take effect, while two versions differ", async () => {
     await store(2, NOW);
     for (let minute = 0; minute < 60; minute++) await store(2 + (minute % 2), NOW + minute * 60_000);
     expect((await history()).length).toBeLessThanOrEqual(6);
   });
 
-  test("forgets what was in effect only before a time", async () => {
+  test("drops entries that were only in effect before a time", async () => {
     for (const [i, count] of [1, 2, 3].entries()) await store(count, NOW + i * 86_400_000);
     await store(3, NOW + 3 * 86_400_000, NOW + 2 * 86_400_000);
     expect((await history()).map(([, count]) => count)).toEqual([2, 3]);

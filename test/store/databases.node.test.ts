@@ -26,14 +26,14 @@ describe("databases", () => {
     expect(() => databaseAt(three, 3)).toThrow("No database number 3 is bound");
   });
 
-  test("have the events and bundles with their numbers, and of others none is the home", () => {
+  test("are the home of the events and bundles with their numbers, and of no others", () => {
     for (const [number, db] of [a, b, c, undefined].entries()) {
       expect(homeOf(three, beforeFirstOf(number) + 128)).toBe(db);
       expect(homeOfBundle(three, beforeFirstBundleOf(number) + 1)).toBe(db);
     }
   });
 
-  test("have their shares of a list in its order, without what has no home", () => {
+  test("have their shares of a list in its order, without entries that have no home", () => {
     const items = [2, 0, 3, 2, 1].map((number, i) => ({ event: beforeFirstOf(number) + 128 + i }));
     const shares = sharesOf(three, items, ({ event }) => event);
     expect(shares).toEqual(
@@ -45,7 +45,7 @@ describe("databases", () => {
     );
   });
 
-  test("are counted in together, by name where there are names", async () => {
+  test("are counted together, by name if there are names", async () => {
     const counts = new Map([
       [a, 1],
       [b, 20],
@@ -107,15 +107,15 @@ describe("work in one database after the other", () => {
     ],
     ["works in the first in any case", { steps: 0 }, { visited: [0], next: 1, more: true }],
     ["goes on while it may", { first: 1, steps: 1 }, { visited: [1, 2], next: 0, more: true }],
-    ["tells whether the first has more", { more: [0] }, { visited: [0, 1, 2], next: 0, more: true }],
-    ["tells whether the last has more", { more: [2] }, { visited: [0, 1, 2], next: 0, more: true }],
+    ["reports whether the first has more", { more: [0] }, { visited: [0, 1, 2], next: 0, more: true }],
+    ["reports whether the last has more", { more: [2] }, { visited: [0, 1, 2], next: 0, more: true }],
     [
       "fails in one without stopping",
       { failing: [1], more: [0] },
       { visited: [0, 1, 2], next: 0, more: true, failure: new Error("Of 1") },
     ],
     [
-      "tells of a failure though it may not go on",
+      "reports a failure although it may not continue",
       { failing: [0], steps: 1 },
       { visited: [0, 1], next: 2, more: true, failure: new Error("Of 0") },
     ],
@@ -129,7 +129,7 @@ describe("work in one database after the other", () => {
 });
 
 describe("counted queries", () => {
-  /** A database that tells what was asked of it. */
+  /** A database that records its queries. */
   function recording(name: string) {
     const asked: unknown[] = [];
     const statementOf = (text: string): D1PreparedStatement => {

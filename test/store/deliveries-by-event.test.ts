@@ -41,7 +41,7 @@ describe("a page", () => {
     ["one of a type", {}, { type: "order.paid" }],
     ["one of a pattern of types", {}, { type: "order.*" }],
     ["a tenant's with a tag", { tenant: "acme", tag: "x" }, {}],
-  ])("finds %s behind more bundles of others than it takes", async (_, wanted, filter) => {
+  ])("finds %s behind more bundles of others than it reads", async (_, wanted, filter) => {
     const [event] = await insertBundles(env.DB, [
       ...many(1, { tenant: "acme", type: "order.paid", tags: ["x"] }),
       ...many(60, { tenant: "acme2", type: "orders", tags: ["x"] }),
@@ -59,7 +59,7 @@ describe("a page", () => {
     }
   });
 
-  test("that takes fewer is the last", async () => {
+  test("that has fewer is the last", async () => {
     await insertBundles(env.DB, many(49, { tags: ["x"] }));
     for (const wanted of [{}, { tenant: "acme", tag: "x" }])
       expect((await pageOf(wanted)).next).toBeUndefined();
@@ -68,7 +68,7 @@ describe("a page", () => {
   test.each([
     [2, [[2_001, 2]]],
     [1, [[2_001], [1]]],
-  ])("looks at two thousand numbers of bundles: with the bundle %i", async (id, pages) => {
+  ])("reads two thousand numbers of bundles: with the bundle %i", async (id, pages) => {
     await insertBundles(
       env.DB,
       many(1, {}).map((row) => ({ ...row, id })),
@@ -80,7 +80,7 @@ describe("a page", () => {
     expect((await pagesOf({ tenant: "acme" })).map((page) => page.map(bundleOf))).toEqual(pages);
   });
 
-  test("looks up two thousand deliveries, and the next goes on after them", async () => {
+  test("looks up two thousand deliveries, and the next page continues after them", async () => {
     const destinations = Array.from({ length: 21 }, (_, i) => `dst_${String(i).padStart(2, "0")}`);
     await insertBundles(env.DB, [{ events: Array(100).fill({ destinations }) }]);
     const last = { eventId: eventAt(1, 0), destinationId: "dst_20" };

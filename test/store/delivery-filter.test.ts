@@ -1,4 +1,4 @@
-/** What lists hide because it is over, and which deliveries of packs pass a filter. */
+/** The events that lists hide because they are over, and the deliveries of packs that pass a filter. */
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -6,11 +6,11 @@ import { eventAt } from "../../src/core/bundle.ts";
 import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
 import { loadedRow } from "../../src/store/delivery.ts";
 import {
+  type Cutoffs,
   eventsOver,
   hasEnded,
   isEventWanted,
   isRowWanted,
-  type Over,
   oldAmong,
   overBy,
   QUIET_MS,
@@ -34,7 +34,8 @@ type Filter = Partial<Parameters<typeof storedDeliveries>[2]>;
 
 const idsOf = ({ found }: MergedPage) => found.map(({ eventId }) => eventId);
 
-const over = (first = env.DB): Over => overBy({ now: () => NOW, config: { retentionMs: KEPT }, db: first });
+const over = (first = env.DB): Cutoffs =>
+  overBy({ now: () => NOW, config: { retentionMs: KEPT }, db: first });
 
 const keepDays = {
   tenant: (tenant: string, days: number) =>
@@ -49,7 +50,7 @@ const keepDays = {
     ),
 };
 
-test("what is over is counted from now: the retention time for events, an hour for ends", () => {
+test("expiry is counted from now: the retention time for events, an hour for ends", () => {
   expect(over()).toEqual({ dueBy: NOW - KEPT, endedBy: NOW - HOUR, now: NOW, first: env.DB });
   expect(QUIET_MS).toBe(HOUR);
 });
@@ -98,7 +99,7 @@ describe("an event is old", () => {
     expect(await isOldAt({ tenant: "brief", type: "order.brief" })).toEqual([false, true, true, true]);
   });
 
-  test("once a day has passed where that is its time", async () => {
+  test("once a day has passed if that is its retention", async () => {
     await keepDays.tenant("acme", 1);
     expect(await isOld(event(DAY - 1), event(DAY))).toEqual([false, true]);
   });
@@ -108,7 +109,7 @@ describe("an event is old", () => {
     expect(await isOld(event(KEPT - 1), event(KEPT))).toEqual([false, true]);
   });
 
-  test("by what is known anyway when it is younger than a day or older than all", async () => {
+  test("without a query when it is younger than a day or older than all limits", async () => {
     const d1 = meteredD1(env.DB);
     const events = [event(0), event(DAY - 1), event(KEPT), event(KEPT + DAY)];
     const old = await oldAmong(over(d1.db), events);
@@ -139,7 +140,7 @@ describe("an event is over", () => {
     events: destinations.map((ids) => ({ destinations: ids })),
   });
 
-  test("when it is old and all that is planned for it has ended for good, in rows and packs", async () => {
+  test("when it is old and all of its planned deliveries have ended for good, in rows and packs", async () => {
     const events = await insertBundles(env.DB, [
       bundle(KEPT, [A], [A, B], [A, B], [A, B], [A]),
       bundle(KEPT - HOUR, [A]),
@@ -183,7 +184,7 @@ describe("an event is over", () => {
     expect(await overAmong()).toEqual([one]);
   });
 
-  test("a day after it was due, where that is its time, and not a day after it was accepted", async () => {
+  test("a day after it was due, if that is its retention, and not a day after it was accepted", async () => {
     await keepDays.tenant("acme", 1);
     const [due = 0, later = 0] = await insertBundles(env.DB, [
       { ...bundle(9 * DAY, [A]), deliverAt: NOW - DAY },
@@ -193,7 +194,7 @@ describe("an event is over", () => {
     expect(await overAmong()).toEqual([due]);
   });
 
-  test("never where its bundle is gone, or has no event of its index", async () => {
+  test("never if its bundle was removed, or has no event of its index", async () => {
     const [event = 0] = await insertBundles(env.DB, [bundle(KEPT, [A])]);
     await storeDeliveries(env.DB, [ended(A, event), ended(A, event + 1), ended(A, eventAt(9, 0))]);
     expect(await overAmong()).toEqual([event]);
@@ -214,7 +215,7 @@ describe("an event is over", () => {
     expect(await used(ended(A, old))).toEqual([2, true]);
   });
 
-  test("and neither list shows it then, but goes on after it", async () => {
+  test("and then both lists skip it and continue after it", async () => {
     const events = await insertBundles(env.DB, [
       bundle(KEPT, [A]),
       bundle(KEPT, [A], [A], [A]),
@@ -280,7 +281,7 @@ describe("of a pack, a delivery passes a filter", () => {
     ["of any type, without its bundle", { types: ["*"] }, gone, false],
     ["of a tenant, without its bundle", { tenant: "acme" }, gone, false],
     ["of its destination's tenant, without its bundle", { tenant: "acme" }, { ...gone, owner: "acme" }, true],
-  ])("about what was accepted, %s", (_, filter, about, expected) => {
+  ])("about the accepted event, %s", (_, filter, about, expected) => {
     expect(isEventWanted(filter, about)).toBe(expected);
   });
 

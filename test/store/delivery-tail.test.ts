@@ -32,7 +32,7 @@ const shownBy = ({ news }: Awaited<ReturnType<typeof step>>) =>
     found.kind === "stored" ? found.row.state : "queued",
   ]);
 
-/** So many bundles of one event for one destination. */
+/** The given number of bundles of one event for one destination. */
 const bundles = (count: number, destination = "dst_a", tenant = "acme"): BundleRow[] =>
   Array.from({ length: count }, () => ({ events: [{ tenant, destinations: [destination] }] }));
 
@@ -46,7 +46,7 @@ describe("a tail", () => {
     expect(shownBy(await step(idle.tail))).toEqual([[event, "dst_a", "queued"]]);
   });
 
-  test("that begins now shows nothing that was there before, and one without a place shows all", async () => {
+  test("that begins now shows no earlier deliveries, and one without a position shows all", async () => {
     const [before] = await insertBundles(env.DB, bundles(1));
     const tail = await newTail(databases);
     const [after] = await insertBundles(env.DB, bundles(1));
@@ -57,7 +57,7 @@ describe("a tail", () => {
     ]);
   });
 
-  test("shows the event that was accepted first first, whatever the numbers say", async () => {
+  test("shows events in the order of acceptance, whatever their numbers", async () => {
     const [later, earlier, last] = await insertBundles(
       env.DB,
       [20, 10, 30].map((acceptedAt) => ({ acceptedAt, events: [{ destinations: ["dst_a"] }] })),
@@ -65,7 +65,7 @@ describe("a tail", () => {
     expect(shownBy(await step()).map(([event]) => event)).toEqual([earlier, later, last]);
   });
 
-  test("shows each delivery's own state and each change once, and follows what has not ended", async () => {
+  test("shows each delivery's state and each change once, and follows deliveries that have not ended", async () => {
     const [one = 0, two = 0, three = 0] = await insertBundles(env.DB, [
       { events: [{ destinations: ["dst_a", "dst_b"] }, { destinations: ["dst_a", "dst_b"] }] },
       { events: [{ destinations: ["dst_a", "dst_b"] }] },
@@ -114,13 +114,13 @@ describe("a tail", () => {
     expect(tail.followed[0]?.planned.eventId).toBe(eventAt(2, 35));
   });
 
-  test("passes over an index of a plan that its bundle has no event for", async () => {
+  test("skips an index of a plan without an event in its bundle", async () => {
     const [event] = await insertBundles(env.DB, bundles(1));
     await execute("UPDATE bundles SET plan = ?1", JSON.stringify({ dst_a: [0, 3] }));
     expect(shownBy(await step())).toEqual([[event, "dst_a", "queued"]]);
   });
 
-  test("keeps what it follows of a database that is no longer bound", async () => {
+  test("keeps following deliveries of a database that is no longer bound", async () => {
     const [event = 0] = await insertBundles(env.DB, bundles(1));
     const { tail } = await step();
     const [one] = tail.followed;
@@ -150,7 +150,7 @@ describe("a filter", () => {
     expect(shownBy(await step(BEGINNING, { tenant: "own" }))).toHaveLength(1);
   });
 
-  test("that nothing passes yet loses nothing that comes later", async () => {
+  test("that nothing matches yet loses nothing that comes later", async () => {
     await insertBundles(env.DB, bundles(1, "dst_b", "foreign"));
     const { tail } = await step(BEGINNING, { tenant: "own" });
     const [event] = await insertBundles(env.DB, bundles(1, "dst_a", "own"));
@@ -177,7 +177,7 @@ describe("a gap", () => {
   test.each([
     [200, false],
     [201, true],
-  ])("is told where more bundles have come than a step looks at: of %i ids", async (id, isGap) => {
+  ])("is reported if more bundles have come than a step reads: of %i ids", async (id, isGap) => {
     await insertBundles(env.DB, [{ id: 1, events: [{ destinations: ["dst_a"] }] }]);
     await insertBundles(env.DB, [{ id, events: [{ destinations: ["dst_a"] }] }]);
     const found = await step();
@@ -186,7 +186,7 @@ describe("a gap", () => {
   });
 });
 
-test("an event that comes between the looks of one step is shown once", async () => {
+test("an event that comes between the reads of one step is shown once", async () => {
   await insertBundles(env.DB, bundles(1));
   let isLate = true;
   const db = interceptedD1(env.DB, async (sql, work) => {
@@ -203,7 +203,7 @@ test("an event that comes between the looks of one step is shown once", async ()
   expect((await tailStep({ db }, {}, first.tail)).news).toEqual([]);
 });
 
-describe("a tail that goes on", () => {
+describe("a tail that continues", () => {
   const followed = (...events: readonly number[]): Tail["followed"] =>
     events.map((eventId) => ({
       planned: { eventId, destinationId: "dst_a", acceptedAt: 1, deliverAt: null, ttlSeconds: undefined },
@@ -223,7 +223,7 @@ describe("a tail that goes on", () => {
     expect(resumeAfter({ after: [newest], followed: followed(...events) })).toEqual([expected]);
   });
 
-  test("goes back in the databases of what has not ended alone", () => {
+  test("goes back only in the databases of deliveries that have not ended", () => {
     const other = beforeFirstBundleOf(1);
     const tail = {
       after: [1_000, other + 500],

@@ -19,7 +19,7 @@ describe("the row of a delivery", () => {
     expect(storedRow(loadedRow(stored))).toEqual(stored);
   });
 
-  test("has no owner where its log has no entry", () => {
+  test("has no owner if its log has no entry", () => {
     expect(storedRow({ ...loadedRow(row), log: [] })).toEqual({ ...row, log: [] });
   });
 

@@ -47,7 +47,7 @@ const raw = async (id: string) =>
 const everything = () => rowsOfAll("SELECT * FROM destinations ORDER BY id");
 
 describe("a new destination", () => {
-  test("is stored with what it was given, and nothing as nothing", async () => {
+  test("is stored with its given values, and without those that are absent", async () => {
     const given = rowOf("dst_a", {
       eventTypes: ["a"],
       metadata: null,
@@ -61,7 +61,7 @@ describe("a new destination", () => {
     expect(await raw("dst_a")).toMatchObject(stored);
   });
 
-  test("is refused where its tenant has as many as it may, deleted ones and others' aside", async () => {
+  test("is refused if its tenant has the most permitted, not counting deleted ones and others'", async () => {
     await plainDestination("dst_a");
     await plainDestination("dst_gone", { deleted_at: 2 });
     await plainDestination("dst_theirs", { tenant: "rival" });
@@ -71,7 +71,7 @@ describe("a new destination", () => {
     expect(await isTaken(env.DB, "dst_c")).toBe(false);
   });
 
-  test("is refused where its id or its uid is taken", async () => {
+  test("is refused if its id or its uid is taken", async () => {
     await plainDestination("dst_a", { uid: "u" });
     await plainDestination("dst_gone", { deleted_at: 2, uid: "free" });
     await plainDestination("dst_theirs", { tenant: "rival", uid: "v" });
@@ -88,7 +88,7 @@ describe("a new destination", () => {
 describe("several new destinations", () => {
   beforeEach(() => plainDestination("dst_old", { uid: "u" }));
 
-  test("are stored together, beside those that are there", async () => {
+  test("are stored together, beside existing ones", async () => {
     const created = await insertDestinations(env.DB, [rowOf("dst_b"), rowOf("dst_a", { uid: "v" })], 3);
     expect(created).toMatchObject([
       { id: "dst_b", uid: null },
@@ -104,12 +104,12 @@ describe("several new destinations", () => {
     ["an id is taken", rowOf("dst_old"), 9],
     ["a uid is taken", rowOf("dst_b", { uid: "u" }), 9],
     ["two have the same id", rowOf("dst_a"), 9],
-  ])("are none where %s", async (_, second, most) => {
+  ])("are not stored if %s", async (_, second, most) => {
     expect(await insertDestinations(env.DB, [rowOf("dst_a"), second], most)).toBeUndefined();
     expect(await everything()).toMatchObject([{ id: "dst_old" }]);
   });
 
-  test("are none where the database fails, which is not taken for a refusal", async () => {
+  test("are not stored if the database fails, which does not count as a refusal", async () => {
     const broken = rowOf("dst_b", { url: null as unknown as string });
     await expect(insertDestinations(env.DB, [rowOf("dst_a"), broken], 9)).rejects.toThrow("NOT NULL");
     expect(await everything()).toHaveLength(1);
@@ -169,7 +169,7 @@ describe("a destination", () => {
     expect(await activeRoutes(env.DB, "acme")).toHaveLength(2);
   });
 
-  test("is among those that are asked for by their ids, in that order, deleted or not", async () => {
+  test("is among those requested by their ids, in that order, deleted or not", async () => {
     const found = await destinationsById(env.DB, ["dst_c", "dst_none", "dst_gone", "dst_a", "dst_c"]);
     expect([...found.keys()]).toEqual(["dst_c", "dst_gone", "dst_a"]);
     expect([...found.values()].map(({ id }) => id)).toEqual([...found.keys()]);
@@ -189,7 +189,7 @@ describe("a destination", () => {
     expect(await everything()).toEqual(before);
   });
 
-  test("is changed alone, by its tenant or the operator", async () => {
+  test("is changed without others, by its tenant or the operator", async () => {
     const before = await everything();
     const change = { description: "new", updatedAt: 7 };
     expect(await changeDestination(env.DB, "dst_a", change, "acme")).toMatchObject(change);
@@ -229,12 +229,12 @@ describe("a destination", () => {
   });
 });
 
-describe("a change that was decided by what was seen", () => {
+describe("a change that depends on earlier values", () => {
   const change = (seen: Parameters<typeof changeDestination>[4]) =>
     changeDestination(env.DB, "dst_a", { description: "new" }, "acme", seen);
   beforeEach(() => plainDestination("dst_a", { secret: "s1", signature_forms: null }));
 
-  test("is made while that is still so", async () => {
+  test("is made while these still hold", async () => {
     expect(await change({ secret: "s1", signatureForms: null, updatedAt: 1 })).toBeDefined();
     await env.DB.prepare("UPDATE destinations SET signature_forms = '[\"standard\"]'").run();
     expect(await change({ signatureForms: ["standard"] as never })).toBeDefined();
@@ -245,12 +245,12 @@ describe("a change that was decided by what was seen", () => {
     { secret: "s1", updatedAt: 2 },
     { secret: "s1", signatureForms: ["standard"] as never },
     { updatedAt: 1, url: "https://b.example" },
-  ])("is not made where it is no more: %j", async (seen) => {
+  ])("is not made if they no longer hold: %j", async (seen) => {
     expect(await change(seen)).toBeUndefined();
     expect(await find("dst_a")).toMatchObject({ description: null });
   });
 
-  test("is not made where what was nothing has been set since", async () => {
+  test("is not made if an absent value has been set since", async () => {
     await env.DB.prepare("UPDATE destinations SET signature_forms = '[\"standard\"]'").run();
     expect(await change({ signatureForms: null })).toBeUndefined();
   });
@@ -277,7 +277,7 @@ describe("a column that has been edited", () => {
     [{ headers: "no JSON" }, { values: {}, isPlain: false }],
     [{ sealed_headers: "no JSON" }, { values: { "": "" }, isPlain: false }],
     [{ sealed_headers: { y: 1 } }, { values: { "": "" }, isPlain: false }],
-  ])("leaves headers that count, or none that open: %j", async (columns, headers) => {
+  ])("leaves headers in effect, or none that open: %j", async (columns, headers) => {
     expect(storedHeaders(await row(columns))).toEqual(headers);
   });
 
@@ -298,12 +298,12 @@ describe("a column that has been edited", () => {
     [{ rate_burst: 9 }, 9, 9],
     [{ rate_burst: -9 }, null, 100],
     [{ rate_per_second: 7, rate_burst: "many" }, null, 7],
-  ])("%j makes the burst that is set %s, and the one in effect %s", async (columns, own, inEffect) => {
+  ])("%j makes the set burst %s, and the effective one %s", async (columns, own, inEffect) => {
     const stored = await row(columns);
     expect([ownBurstOf(stored), limitsOf(stored).rate_burst]).toEqual([own, inEffect]);
   });
 
-  test("counts as its default where it is out of its range, and the others as they are", async () => {
+  test("counts as its default if it is out of its range, without affecting others", async () => {
     const stored = await row({
       timeout_ms: 5,
       max_concurrency: 7,
@@ -314,7 +314,7 @@ describe("a column that has been edited", () => {
     expect(gateSettingsOf(stored).breaker).toMatchObject({ windowMs: 60_000, cooldownMs: 9_000 });
   });
 
-  test("counts as the default policy of retries where it is none, and is looked at once", async () => {
+  test("counts as the default retry policy if it is invalid, and is parsed once", async () => {
     const defaults = retryPolicyOf({ retry: null });
     expect(retryPolicyOf(await row({ retry: '{"schedule":"soon"}' }))).toEqual(defaults);
     const stored = { retry: { schedule: [7], jitter: "none" } } as Pick<Destination, "retry">;
@@ -369,7 +369,7 @@ describe("sealed secrets", () => {
     });
   });
 
-  test("are replaced where they are as they were, of that destination alone", async () => {
+  test("are replaced if they are unchanged, only of that destination", async () => {
     const others = [await raw("dst_b"), await raw("dst_c")];
     await replaceSecrets(env.DB, [{ before: await found("dst_a"), ...anew }]);
     expect(await raw("dst_a")).toMatchObject({
@@ -380,7 +380,7 @@ describe("sealed secrets", () => {
     expect([await raw("dst_b"), await raw("dst_c")]).toEqual(others);
   });
 
-  test("are replaced of several destinations, each with what there is of it", async () => {
+  test("are replaced for several destinations, each with its existing ones", async () => {
     await replaceSecrets(env.DB, [
       { before: await found("dst_b"), secrets: anew.secrets },
       { before: await found("dst_c"), sealedHeaders: anew.sealedHeaders },
@@ -399,7 +399,7 @@ describe("sealed secrets", () => {
     [{ sealed_headers: '{"x":"new"}' }, ["secret", "target_token", "auth"]],
     [{ auth: '{"kind":"new"}' }, ["secret", "target_token", "sealed_headers"]],
     [{ target_token: "new" }, ["secret", "auth", "sealed_headers"]],
-  ])("stay where they have been changed meanwhile, and the rest is replaced: %j", async (change, replaced) => {
+  ])("stay if they were changed meanwhile, while the others are replaced: %j", async (change, replaced) => {
     const before = await found("dst_a");
     const old = await raw("dst_a");
     const [[column = "", value] = []] = Object.entries(change);

@@ -28,7 +28,7 @@ async function bundles(): Promise<Stored[]> {
   return rows.map(({ id, header, hex }) => ({ id, header: JSON.parse(header), hex }));
 }
 
-/** What each event of a bundle has as its data; an empty text where it is erased. */
+/** The data of each event of a bundle; an empty text if it is erased. */
 async function dataOf(bundle: number): Promise<unknown[]> {
   const found = (await bundles()).find(({ id }) => id === bundle);
   const contents = found && (await readContents(found.hex, found.header));
@@ -69,7 +69,7 @@ const key = (name: string, ids: number[], places: [number, number][], tenant = "
     places,
   });
 
-describe("what is erased", () => {
+describe("an erasure", () => {
   const events: readonly EventRow[] = [
     { data: "one", tags: ["first", "both"] },
     { data: "two", tags: ["both"] },
@@ -115,7 +115,7 @@ describe("what is erased", () => {
     await key("of one", [2], [[0, 0]], "stranger");
   });
 
-  test("is the content of those events alone, not of a bundle that is just like theirs", async () => {
+  test("erases only the content of those events, not of an identical bundle", async () => {
     const [before, beside] = [await bundles(), await left()];
     expect(await eraseFrom(env.DB, { id: 2, plan: {}, indexes: [0] }, content, NOW)).toBeUndefined();
     expect(await dataOf(2)).toEqual(["", "two", "three"]);
@@ -126,7 +126,7 @@ describe("what is erased", () => {
     expect(await left()).toEqual(beside);
   });
 
-  test("takes tags that no event has any more, and closes the keys of its requests", async () => {
+  test("removes tags that no event has any more, and closes the keys of its requests", async () => {
     await eraseFrom(env.DB, { id: 2, plan: {}, indexes: [0] }, everything, NOW);
     const tags = [
       "acme both 2",
@@ -155,7 +155,7 @@ describe("what is erased", () => {
     expect(await counts()).toEqual([{ id: "meant", events: 2, deliveries: 0, cancelled: 0 }]);
   });
 
-  test("takes the keys away where that is asked for, from the header too", async () => {
+  test("removes the keys on request, also from the header", async () => {
     await eraseFrom(env.DB, { id: 2, plan: {}, indexes: [0] }, { ...everything, keys: "removed" }, NOW);
     expect((await left()).keys).toEqual([
       "acme elsewhere print",
@@ -181,7 +181,7 @@ describe("what is erased", () => {
     );
   });
 
-  test("is erased once, and counted once, and a repeat writes nothing", async () => {
+  test("takes effect and is counted once, and a repeat writes nothing", async () => {
     const bundle = { id: 2, plan: {}, indexes: [0, 2] };
     await eraseFrom(env.DB, bundle, everything, NOW);
     const { db, used } = meteredD1(env.DB);
@@ -215,7 +215,7 @@ describe("what is erased", () => {
 });
 
 describe("a bundle", () => {
-  test("that is gone has nothing to erase", async () => {
+  test("that was removed has nothing to erase", async () => {
     expect(await eraseFrom(env.DB, { id: 9, plan: {}, indexes: [0] }, everything, NOW)).toBeUndefined();
   });
 
@@ -227,14 +227,14 @@ describe("a bundle", () => {
     expect((await bundles())[0]?.header.erased).toBeUndefined();
   });
 
-  test("whose bytes are damaged keeps none of them, and the events are erased", async () => {
+  test("whose bytes are damaged loses them, and the events are erased", async () => {
     await insertBundles(env.DB, [{ events: [{ data: "one" }, { data: "two" }] }]);
     await env.DB.prepare("UPDATE bundles SET body = unhex('00')").run();
     await eraseFrom(env.DB, { id: 1, plan: {}, indexes: [0] }, content, NOW);
     expect(await bundles()).toMatchObject([{ hex: "", header: { erased: [0, 0] } }]);
   });
 
-  test("keeps the request headers of the other events, and none of those that are erased", async () => {
+  test("keeps the request headers of the other events, and none of the erased ones", async () => {
     const events = ["first", "second"].map((data) => ({ data, headers: { "x-id": data } }));
     await insertBundles(env.DB, [{ events }]);
     await eraseFrom(env.DB, { id: 1, plan: {}, indexes: [0] }, content, NOW);
@@ -247,7 +247,7 @@ describe("a bundle", () => {
     expect((await bundles())[0]?.header.headerBytes).toBeUndefined();
   });
 
-  test("has those events of a tenant that are its own", async () => {
+  test("counts as a tenant's only that tenant's events", async () => {
     await insertBundles(env.DB, [{ events: [{}, { tenant: "rival" }, {}] }]);
     const header = (await bundles())[0]?.header as StoredHeader;
     expect([indexesOfTenant(header, "acme"), indexesOfTenant(header, "rival")]).toEqual([[0, 2], [1]]);
@@ -352,7 +352,7 @@ describe("the deliveries of an erased event", () => {
     return plan;
   }
 
-  test("are cancelled where they have not ended and are not in flight, those of others stay", async () => {
+  test("are cancelled if they have not ended and are not in flight, while those of others stay", async () => {
     await erasure("meant");
     await erasure("other");
     const plan = await someOfEach();
@@ -382,7 +382,7 @@ describe("the deliveries of an erased event", () => {
     expect(await counts()).toEqual([{ id: "meant", events: 1, deliveries: 37, cancelled: 26 }]);
   });
 
-  test("lose what receivers have answered, and nothing else of their logs", async () => {
+  test("lose receivers' answers, and nothing else of their logs", async () => {
     const plan = await someOfEach();
     const returned: ErasedDelivery[] = [];
     await eraseFrom(env.DB, { id: 1, plan, indexes: [0] }, content, NOW, {
@@ -424,10 +424,7 @@ describe("the deliveries of an erased event", () => {
     ]);
   });
 
-  test.each([
-    true,
-    false,
-  ])("are counted as cancelled where they are, and where that is asked for: %s", async (cancels) => {
+  test.each([true, false])("are counted as cancelled if they are, and if requested: %s", async (cancels) => {
     await erasure("meant");
     const plan = await bundle(["ended", "open"]);
     await packOf("ended", { delivered0: 0b11, ended_at: 4 });
@@ -453,12 +450,12 @@ describe("the deliveries of an erased event", () => {
   test.each([
     true,
     false,
-  ])("cost four queries of twenty destinations that keep nothing, and one row is written, where they are cancelled: %s", async (cancels) => {
+  ])("cost four queries for twenty destinations without stored answers, and one written row, if they are cancelled: %s", async (cancels) => {
     const names = Array.from({ length: 20 }, (_, i) => `x${i}`);
     const plan = await bundle(names);
     await row("x0", "dead", { ...dead, log: [plain] });
     await row("x1", "cancelled", { ended_at: 1 });
-    // Of the last one nothing is on record, which is cancelled where all are.
+    // The last one has no record, which is cancelled if all are.
     const recorded = cancels ? names.slice(2) : names.slice(2, -1);
     for (const name of recorded) await packOf(name, { delivered0: 0b11, ended_at: 4 });
     const { db, used } = meteredD1(env.DB);

@@ -21,7 +21,7 @@ const databases = { db, further };
 
 beforeEach(emptyDatabase);
 
-/** What was due by then is old; nothing is set for tenants and types. */
+/** Events due by then are old; tenants and types have no settings. */
 const overAt = (dueBy: number) => ({ dueBy, endedBy: 0, now: 0, first: db });
 
 type Walk = Readonly<{ events: readonly ListedEvent[]; pages: number }>;
@@ -70,7 +70,7 @@ const filter = fc.record(
 );
 
 describe("the pages of a list of events", () => {
-  test("are together exactly the events that are wanted, the newest first", async () => {
+  test("are together exactly the wanted events, the newest first", async () => {
     const holds = async (
       bundles: readonly (typeof bundle extends fc.Arbitrary<infer B> ? B : never)[],
       wanted: Omit<ListedEventFilter, "over">,
@@ -109,7 +109,7 @@ describe("the pages of a list of events", () => {
     );
   });
 
-  test("leave out what was due before the retention time, whatever else is in its bundle", async () => {
+  test("leave out events due before the retention time, whatever else is in their bundle", async () => {
     await insertBundles(db, [
       { events: [{}], acceptedAt: 10 },
       { events: [{}], acceptedAt: 10, deliverAt: 30 },
@@ -119,7 +119,7 @@ describe("the pages of a list of events", () => {
     expect(events.map(({ id }) => bundleOf(id))).toEqual([3, 2]);
   });
 
-  test("go on after as many bundles as one takes, with and without a tag", async () => {
+  test("continue after as many bundles as one reads, with and without a tag", async () => {
     const stored = await insertBundles(
       db,
       Array.from({ length: 450 }, (_, i) => ({ events: [{ tags: ["x"] }, {}], acceptedAt: i + 1 })),
@@ -131,7 +131,7 @@ describe("the pages of a list of events", () => {
     expect([tagged.events.length, tagged.pages]).toEqual([450, 3]);
   });
 
-  test("come to an end over any gap between the ids of bundles", async () => {
+  test("end despite any gap between the ids of bundles", async () => {
     const ids = [1, BUNDLES_LOOKED_AT - 1, 3 * BUNDLES_LOOKED_AT, 2 ** 32];
     await insertBundles(
       db,

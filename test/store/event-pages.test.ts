@@ -38,12 +38,12 @@ const pageOf = (asked: Asked = {}, db = env.DB) => listEvents({ db }, { over, li
 
 const idsOf = ({ found }: EventPage) => found.map(({ id }) => id);
 
-/** So many bundles of one event each. */
+/** The given number of bundles of one event each. */
 const many = (count: number, event: EventRow): BundleRow[] =>
   Array.from({ length: count }, () => ({ events: [event] }));
 
 describe("a page", () => {
-  test("says of each event what is stored about it", async () => {
+  test("has everything that is stored about each event", async () => {
     const [one, two] = await insertBundles(env.DB, [
       {
         ...{ acceptedAt: 5, deliverAt: 9 },
@@ -91,7 +91,7 @@ describe("a page", () => {
       { tenant: "acme", tag: "x" },
       [{ tags: ["y"] }, { tenant: "rival", tags: ["x"] }],
     ],
-  ])("finds %s behind more bundles of others than it takes", async (_, asked, others) => {
+  ])("finds %s behind more bundles of others than it reads", async (_, asked, others) => {
     const own = { tenant: "acme", type: "order.paid", tags: ["x"] };
     const [, event] = await insertBundles(env.DB, [
       { events: [{ tenant: "acmes", type: "reorder.paid" }, own] },
@@ -126,7 +126,7 @@ describe("a page", () => {
       ["order.paid", "*"],
       ["user.new", "orders", "order.paid"],
     ],
-  ])("of the types %s has these alone", async (types, expected) => {
+  ])("of the types %s has only these", async (types, expected) => {
     await insertBundles(
       env.DB,
       ["order.paid", "orders", "user.new"].map((type) => ({ events: [{ type }] })),
@@ -134,7 +134,7 @@ describe("a page", () => {
     expect((await pageOf({ types })).found.map(({ type }) => type)).toEqual(expected);
   });
 
-  test("has only events with the channel and the tag that are asked for", async () => {
+  test("has only events with the requested channel and tag", async () => {
     const [one, two, three] = await insertBundles(env.DB, [
       {
         events: [
@@ -179,7 +179,7 @@ describe("a page", () => {
 });
 
 describe("the next page", () => {
-  test("continues after the last event, and the page tells how far back it has looked", async () => {
+  test("continues after the last event, and the page reports how far back it has read", async () => {
     const [one, two, three] = await insertBundles(env.DB, [
       { acceptedAt: 10, events: [{}, {}] },
       { acceptedAt: 20, events: [{}] },
@@ -237,7 +237,7 @@ describe("the next page", () => {
   });
 });
 
-test("events are found by their ids where they are the tenant's", async () => {
+test("events are found by their ids if they are the tenant's", async () => {
   const [own = 0, foreign = 0, other = 0, last = 0] = await insertBundles(env.DB, [
     { events: [{ type: "own" }, { tenant: "rival" }, { type: "other" }] },
     { events: [{ type: "last" }] },
@@ -269,7 +269,7 @@ describe("bodies", () => {
     expect(countWithinBytes(events, all)).toBe(count);
   });
 
-  test("that are not asked for take no room", () => {
+  test("that are not requested take no room", () => {
     const events = [sized(5, 9 * MB), sized(4, 4 * MB), sized(3, 9 * MB), sized(2, 4 * MB), sized(1, 1)];
     expect(countWithinBytes(events, ({ bundleBytes }) => bundleBytes < 9 * MB)).toBe(4);
   });
@@ -279,7 +279,7 @@ describe("bodies", () => {
     ...{ channels: [], ttlSeconds: undefined, contentType: undefined, isPlanned: false, isErased: false },
   });
 
-  test("end a page where they no longer fit, and each database goes on where it ended", () => {
+  test("end a page where they no longer fit, and each database continues where it ended", () => {
     const second = (bundle: number) => eventAt(beforeFirstBundleOf(1) + bundle, 0);
     const [a, b, c, d] = [
       listed(eventAt(9, 0), 1),
@@ -306,7 +306,7 @@ describe("bodies", () => {
     expect(withinBytes(large, ({ id }) => id !== b.id)).toBe(large);
   });
 
-  test("are read of the events that are asked for, but not of erased and damaged ones", async () => {
+  test("are read for the requested events, but not for erased and damaged ones", async () => {
     const text = (text: string): EventRow => ({ content: { text, type: "text/plain" } });
     const [one = 0, two = 0, three = 0, four = 0] = await insertBundles(env.DB, [
       { events: [text("one"), text("two"), text("three")] },

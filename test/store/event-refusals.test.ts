@@ -32,7 +32,7 @@ const refusals = (criteria: Partial<Criteria>, events: readonly Partial<Compared
     events.map((one) => ({ ...plain, ...one })),
   );
 
-test("a destination is compared by what it takes: types, channels, its filter, and content where it gets data alone", () => {
+test("a destination is compared by its types, channels and filter, and by whether it gets only data", () => {
   const stored = { eventTypes: ["a"], channels: ["eu"], filter: large, body: "data" };
   const expected = { types: ["a"], channels: ["eu"], filter: large };
   expect(criteriaOf(stored as never)).toEqual({ ...expected, takesContent: true });
@@ -68,7 +68,7 @@ describe("an event", () => {
     expect(await refusals(criteria, [event])).toEqual(new Map([[plain.id, refusal]]));
   });
 
-  test("is taken or not by what its data is, each by its own", async () => {
+  test("is taken or not by its own data", async () => {
     const ids = await insertBundles(env.DB, [
       { events: [100, 99, "100"].map((amount) => ({ type: "order.paid", data: { amount } })) },
       { events: [{ type: "order.paid" }, { type: "other", data: { amount: 100 } }] },
@@ -90,7 +90,7 @@ describe("an event", () => {
     expect([...refused]).toEqual(ids.map((id, i) => [id, i === 1 ? null : "corrupt"]));
   });
 
-  test("is read only where its data is asked", async () => {
+  test("is read only if its data is needed", async () => {
     const { db, used } = meteredD1(env.DB);
     const unasked = [{ type: "other" }, content, { isErased: true }];
     await refusals({ filter: large, takesContent: true }, unasked, db);

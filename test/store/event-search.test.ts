@@ -57,7 +57,7 @@ describe("words", () => {
     expect(await found("timestamp")).toEqual([]);
   });
 
-  test("of the content are shown with what is around them, and those of names without", async () => {
+  test("in the content are shown with their surroundings, and those in names without", async () => {
     const [hit, ...others] = (await search("needle")).found;
     expect(others).toEqual([]);
     expect(hit?.excerpt).toMatch(/^….*needle.*…$/);
@@ -66,7 +66,7 @@ describe("words", () => {
     expect(shown).toEqual([expect.stringContaining("invoice jane"), undefined]);
   });
 
-  test("that names have are found without reading a body, and so are those of what is erased", async () => {
+  test("in names are found without reading a body, and so are those of erased events", async () => {
     await erase(2);
     const { db, used } = meteredD1(env.DB);
     expect((await search("o", {}, db)).found).toHaveLength(3);
@@ -79,7 +79,7 @@ describe("words", () => {
     expect(used().queries).toBe(queries + 1);
   });
 
-  test("may be none: then every event is found", async () => {
+  test("may be absent: then every event is found", async () => {
     expect(await found("")).toEqual([2, 1, 0]);
     expect(await found("", { tenant: "rival" })).toEqual([2]);
     const { found: some, page } = await search("", { limit: 2 });
@@ -87,7 +87,7 @@ describe("words", () => {
   });
 });
 
-test("a page of the newest events says that it has looked back to its last one", async () => {
+test("a page of the newest events reports that it has read back to its last one", async () => {
   await insertBundles(
     env.DB,
     [1, 2, 3].map((acceptedAt) => ({ acceptedAt, events: [{}] })),
@@ -99,7 +99,7 @@ test("a page of the newest events says that it has looked back to its last one",
 describe("content", () => {
   const body = (data: string) => `{"type":"a","timestamp":"2026-11-21T09:00:00.000Z","data":${data}}`;
 
-  test("is searched as it was posted, but for escapes that JSON does not need", async () => {
+  test("is searched as it was posted, except for escapes that JSON does not need", async () => {
     await bundle(
       [{}, {}, {}, {}],
       [body('{"n": 1.50,  "b":2}'), body('"Z\\u00fcrich"'), body('"a\\/b"'), body('"line\\nend"')],
@@ -109,7 +109,7 @@ describe("content", () => {
     expect([await found("\\u00fc"), await found("a\\/b")]).toEqual([[], []]);
   });
 
-  test("of its own type is searched as it is, from its first character to its last", async () => {
+  test("of its own type is searched literally, from its first character to its last", async () => {
     const bodies = ['"Z\\u00fcrich"  or Wien!', "<a>", '"M\\u00fcnchen"'];
     await bundle([{}, {}, {}], bodies, { "0": "text/plain", "1": "text/xml", "2": "text/plain" });
     expect([await found('"Z\\u00fcrich"'), await found("Zürich")]).toEqual([[0], []]);
@@ -117,14 +117,14 @@ describe("content", () => {
     expect([await found("m\\u00fcnchen"), await found("München")]).toEqual([[2], []]);
   });
 
-  test("that is damaged is passed over, and what names have is found", async () => {
+  test("that is damaged is skipped, and words in names are found", async () => {
     await bundle([{ type: "order", data: { text: "needle" } }, { data: "needle" }]);
     await env.DB.prepare("UPDATE bundles SET body = unhex('00')").run();
     expect([await found("needle"), await found("order")]).toEqual([[], [0]]);
   });
 });
 
-test("a page ends with as many hits as are asked for, and the next one goes on behind the last", async () => {
+test("a page ends with the requested number of hits, and the next one continues behind the last", async () => {
   const events = Array.from({ length: 60 }, (_, i) => ({ data: i % 3 === 0 ? "hit" : "miss" }));
   const ids = await insertBundles(env.DB, [{ events }, { events }]);
   expect(new Set(ids.map(bundleOf)).size).toBe(2);

@@ -34,7 +34,7 @@ const put = async (
 ) =>
   putEventType(env.DB, typeOf(name, more), now, seen === undefined ? await find(name) : (seen ?? undefined));
 
-/** So many types `x000` and so on, put at 5; the first of them are validated. */
+/** The given number of types `x000` and so on, put at 5; the first of them are validated. */
 async function fill(count: number, validated = 0): Promise<void> {
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -50,7 +50,7 @@ const names = async () => (await listTypeNames(env.DB, 999)).join(" ");
 describe("a type", () => {
   const whole = { description: "d", schema: '{"type":"object"}', example: "{}", retentionDays: 3 };
 
-  test("is stored as it was given, and replaced with all of it", async () => {
+  test("is stored as it was given, and replaced as a whole", async () => {
     const first = { version: 1, versionAt: 0 };
     const stored = {
       name: "a",
@@ -77,14 +77,14 @@ describe("a type", () => {
     expect((await put("a", {}, 40))?.updatedAt).toBe(40);
   });
 
-  test("is archived since it was archived first, until it is not", async () => {
+  test("is archived since it was first archived, until it is unarchived", async () => {
     expect(await put("a", { archived: true }, 10)).toMatchObject({ archivedAt: 10 });
     expect(await put("a", { archived: true }, 20)).toMatchObject({ archivedAt: 10 });
     expect(await put("a", {}, 30)).toMatchObject({ archivedAt: null });
     expect(await put("a", { archived: true }, 40)).toMatchObject({ archivedAt: 40 });
   });
 
-  test("is replaced only as it was seen", async () => {
+  test("is replaced only if it is unchanged since it was read", async () => {
     await put("0", {}, 7);
     expect(await put("a", {}, 10, { updatedAt: 7 })).toBeUndefined();
     expect(await put("a", {}, 10, null)).toBeDefined();
@@ -94,7 +94,7 @@ describe("a type", () => {
     expect(await put("a", {}, 20, { updatedAt: 10 })).toMatchObject({ updatedAt: 20 });
   });
 
-  test("is removed once, and no other with it", async () => {
+  test("is removed once, without others", async () => {
     await put("a");
     await put("b");
     expect([await removeEventType(env.DB, "a"), await removeEventType(env.DB, "a")]).toEqual([true, false]);
@@ -103,7 +103,7 @@ describe("a type", () => {
 });
 
 describe("the limits of the catalogue", () => {
-  test("let no type in beyond 500, and the others be replaced", async () => {
+  test("admit at most 500 types, and replacements of these", async () => {
     await fill(MOST_TYPES - 1);
     expect(await put("a")).toBeDefined();
     expect(await put("b")).toBeUndefined();
@@ -111,7 +111,7 @@ describe("the limits of the catalogue", () => {
     expect(await find("b")).toBeUndefined();
   });
 
-  test("let no more than a hundred be validated, and those be replaced", async () => {
+  test("admit at most a hundred validated types, and replacements of these", async () => {
     await fill(MOST_VALIDATED + 50, MOST_VALIDATED - 1);
     expect(await put("a", { validates: true })).toBeDefined();
     expect(await put("b", { validates: true })).toBeUndefined();
@@ -142,12 +142,12 @@ describe("a list of types", () => {
     expect(await page({ archived: true, after: "b" })).toBe("cd");
   });
 
-  test("begins with the last name where that is asked for", async () => {
+  test("begins with the last name on request", async () => {
     expect(await page({ descending: true })).toBe("dc");
     expect(await page({ descending: true, after: "c", archived: true })).toBe("ba");
   });
 
-  test("of names alone has no archived ones", async () => {
+  test("with only names has no archived ones", async () => {
     expect(await names()).toBe("a c d");
     expect(await listTypeNames(env.DB, 2)).toEqual(["a", "c"]);
   });
@@ -165,7 +165,7 @@ describe("types by their names", () => {
     ]);
   });
 
-  test("are found, however many are asked for, and each is read once", async () => {
+  test("are found, however many are requested, and each is read once", async () => {
     await fill(120);
     const asked = Array.from({ length: 100 }, (_, i) => `x${String(i + 10).padStart(3, "0")}`);
     const found = await eventTypesByName(env.DB, [...asked, "none"]);
@@ -187,7 +187,7 @@ describe("many types at once", () => {
     return (await putEventTypes(env.DB, types, kept, now)) !== undefined;
   }
 
-  test("are created or replaced, are archived no more, and stay validated", async () => {
+  test("are created or replaced, are no longer archived, and stay validated", async () => {
     await put("a", { validates: true, archived: true, retentionDays: 4 }, 1);
     await put("c", {}, 1);
     expect(await putAll(["a", "b"])).toBe(true);
@@ -198,7 +198,7 @@ describe("many types at once", () => {
     expect(await find("c")).toMatchObject({ archivedAt: null, updatedAt: 1 });
   });
 
-  test("leave no others unarchived but those that are kept", async () => {
+  test("archive all others except the kept ones", async () => {
     await put("kept", {}, 1);
     await put("old", { archived: true }, 2);
     await put("gone", {}, 1);
@@ -209,7 +209,7 @@ describe("many types at once", () => {
     expect(await find("kept")).toMatchObject({ updatedAt: 1 });
   });
 
-  test("are all put or none where the catalogue has no room, and then none is archived", async () => {
+  test("are stored all or none if the catalogue has no room, and then none is archived", async () => {
     await fill(MOST_TYPES - 1);
     expect(await putAll(["a", "b"], ["a", "b"])).toBe(false);
     expect([await find("a"), await find("x000")]).toMatchObject([undefined, { archivedAt: null }]);

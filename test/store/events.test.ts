@@ -1,4 +1,4 @@
-/** What a commit stores of events: their destinations, their order, and every byte of their bodies. */
+/** The events that a commit stores: their destinations, their order, and every byte of their bodies. */
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -29,7 +29,7 @@ describe("a destination's event types", () => {
     "{not json",
     "order.paid",
     "",
-  ])("that a person has edited into nonsense count as none given (%j)", async (text) => {
+  ])("that were edited into nonsense count as not given (%j)", async (text) => {
     const id = await newDestination();
     const other = await newDestination({ eventTypes: ["order.paid"] });
     await execute("UPDATE destinations SET event_types = ?1 WHERE id = ?2", text, id);
@@ -40,7 +40,7 @@ describe("a destination's event types", () => {
     "{not json",
     '"a"',
     "7",
-  ])("are one thing, and a filter edited into nonsense lets everything through (%j)", async (text) => {
+  ])("are independent of a filter edited into nonsense, which takes everything (%j)", async (text) => {
     const id = await newDestination();
     await execute("UPDATE destinations SET filter = ?1 WHERE id = ?2", text, id);
     expect(await planOf("order.paid")).toEqual([id]);
@@ -66,7 +66,7 @@ describe("a plan", () => {
     expect(await planOf("a", "nobody")).toEqual([]);
   });
 
-  test("is that of its moment: destinations created later are not in it, and those deleted later stay in it", async () => {
+  test("is fixed: destinations created later are not in it, and those deleted later stay in it", async () => {
     const id = await newDestination();
     const [accepted] = await acceptAll([event("a")]);
     await newDestination();
@@ -96,7 +96,7 @@ describe("events stored together", () => {
     expect(accepted.map(({ plan }) => plan.length)).toEqual(posted.map((_, i) => (i % 2 === 0 ? 1 : 0)));
   });
 
-  test("keep their order over several bundles, and are stored all or none", async () => {
+  test("keep their order over several bundles, and are stored as a whole or not at all", async () => {
     const posted = Array.from({ length: 7 }, (_, i) => event(`t${i}`, "x".repeat(200_000)));
     const accepted = await acceptAll(posted);
     const { results } = await env.DB.prepare("SELECT id, type FROM events ORDER BY id").all();
@@ -113,7 +113,7 @@ describe("events stored together", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM events").first("n")).toBe(7);
   });
 
-  test("of mixed sizes are in bundles of 512 KB at most", async () => {
+  test("of mixed sizes are in bundles of at most 512 KB", async () => {
     const posted = Array.from({ length: 30 }, (_, i) => event("a", "x".repeat(i % 10 === 5 ? 250_000 : 100)));
     await acceptAll(posted);
     const bodies = await storedBodies();

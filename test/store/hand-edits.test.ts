@@ -154,7 +154,7 @@ describe("an event that an operator cancels", () => {
         await edit("status", "active");
       },
     ],
-  ])("is no longer sent when it %s, and its neighbours are", async (_, before) => {
+  ])("is no longer sent when it %s, while its neighbours are", async (_, before) => {
     const messages = await world.post(3);
     const [, gone] = messages;
     if (!gone) throw new Error("Three were posted");
@@ -184,7 +184,7 @@ describe("an event that an operator cancels", () => {
 describe("what operators query", () => {
   const query = async (sql: string) => (await env.DB.prepare(sql).all()).results;
 
-  test("what is dead, and what waits or is retried, in rows and packs", async () => {
+  test("returns dead, waiting and retrying deliveries, in rows and packs", async () => {
     const paused = await newDestination({ status: "paused" });
     world.receiver.script(urlOf(destination), 400, 400, 500, 204);
     await world.consume(await world.post(4));
@@ -197,7 +197,7 @@ describe("what operators query", () => {
     ]);
   });
 
-  test("the deliveries of one event, queued ones too", async () => {
+  test("returns the deliveries of one event, queued ones too", async () => {
     const paused = await newDestination({ status: "paused" });
     const event = (await world.post(2)).at(-1)?.eventId ?? 0;
     const states = async () =>

@@ -102,7 +102,7 @@ async function pages(limit = 100, from = INBOX_START): Promise<number[][]> {
 const behind = (database: number, bundles: number) => eventAt(beforeFirstBundleOf(database) + bundles + 1, 0);
 
 describe("a page", () => {
-  test("has the events of each log in its order, and of several logs those that were accepted first", async () => {
+  test("has the events of each log in order, and among several logs those accepted first", async () => {
     const scheduled = await post([{}], { acceptedAt: 1, deliverAt: 25 });
     const first = await post([{}, {}], { acceptedAt: 30 });
     const slow = await post([{}], { acceptedAt: 20 }, 1);
@@ -145,7 +145,7 @@ describe("a page", () => {
     for (const limit of [1, 2, 7, 100]) expect((await pages(limit)).flat()).toEqual(expected);
   });
 
-  test("ends after as many events as it may have, and is the last only when nothing is stored behind it", async () => {
+  test("ends after the maximum of events, and is the last only if nothing is stored behind it", async () => {
     const first = await post([{}, {}, {}]);
     const next = await post([{}]);
     expect(await pages(3)).toEqual([[first, first + 1, first + 2], [next]]);
@@ -161,7 +161,7 @@ describe("a page", () => {
     expect(await read(start, 2, late)).toMatchObject({ events: [first], isLast: true });
   });
 
-  test("passes events whose time is over, whose content is erased, or that are cancelled or gone", async () => {
+  test("passes events that are expired, erased, cancelled or removed", async () => {
     const expired = await post([{ ttlSeconds: 10 }, { ttlSeconds: 10 }], {
       acceptedAt: NOW - 10_000,
       indexes: [1],
@@ -194,7 +194,7 @@ describe("a page", () => {
     expect(page).toMatchObject({ events: [next], damaged: [damaged + 1], isLast: true });
   });
 
-  test("ends before what only later code can read, in whichever database it is", async () => {
+  test("ends before an event that only later code can read, in any database", async () => {
     const first = await post([{}], { acceptedAt: 1 });
     const beside = await post([{}], { acceptedAt: 1 }, 1);
     const later = await post([{}], { acceptedAt: 2 });
@@ -218,7 +218,7 @@ describe("a page", () => {
     expect((await read(INBOX_START, 100, [], { late: 0, next: [behind(0, 5)] })).events).toEqual(events);
   });
 
-  test("counts no bytes of what it passes", async () => {
+  test("counts no bytes of passed events", async () => {
     await post([{ ...sized(1_000_000), ttlSeconds: 1 }]);
     const event = await post([sized(100_000)]);
     expect(await pages()).toEqual([[event]]);
@@ -238,7 +238,7 @@ describe("a page", () => {
     expect((await read(INBOX_START, 100, [], end)).events).toEqual([event]);
   });
 
-  test("loads no more bodies at once than an isolate can hold, and what it has not loaded is in the next one", async () => {
+  test("loads no more bodies at once than an isolate can hold, and leaves the rest to the next one", async () => {
     const large: number[] = [];
     for (let i = 0; i < 3; i++) large.push(await post([{}]));
     for (const event of large) await changeHeader(event, "events[2]", "3000000");
@@ -249,7 +249,7 @@ describe("a page", () => {
     expect((await read(INBOX_START, 100, [], { late: 0, next: [behind(0, 4)] })).events).toEqual([last]);
   });
 
-  test("looks at 50 bundles at least, and ends behind those that are scheduled", async () => {
+  test("reads at least 50 bundles, and ends behind scheduled ones", async () => {
     for (let i = 0; i < 50; i++) await post([{}], { deliverAt: 1 });
     const page = await read(INBOX_START, 1);
     expect(page).toMatchObject({ events: [], isLast: false, end: { late: 0, next: [behind(0, 50)] } });
@@ -263,7 +263,7 @@ describe("a page", () => {
 });
 
 describe("events that were returned", () => {
-  test("come in the order asked for, without those that are gone", async () => {
+  test("come in the requested order, without removed ones", async () => {
     const [a, b] = [await post([{}]), await post([{}, {}], {}, 1)];
     const expired = await post([{ ttlSeconds: 1 }]);
     const damaged = await post([{}]);
@@ -278,7 +278,7 @@ describe("events that were returned", () => {
     expect(await readReturned(databases, INBOX, [], OVER)).toEqual([]);
   });
 
-  test("are all read, also when they are more than an isolate holds at once", async () => {
+  test("are all read, even if they are more than an isolate holds at once", async () => {
     const large = await post([{}]);
     await changeHeader(large, "events[2]", "8000000");
     const event = await post([sized(500_000)]);
@@ -311,7 +311,7 @@ test("events behind positions are counted in the newest packs of each database, 
     { events: 3, isMore: false },
     { events: 0, isMore: false },
   ]);
-  // What was counted begins where the position is.
+  // The counted range begins at the position.
   expect(await found(3, [at(first), at(first - 1)])).toEqual([
     { events: 6, isMore: false },
     { events: 6, isMore: true },

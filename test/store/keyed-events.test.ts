@@ -36,8 +36,8 @@ beforeEach(async () => {
   await insertKey("other", "two", [3, 1]);
 });
 
-describe("an event that was posted under a key", () => {
-  test("is found by it, for its own tenant", async () => {
+describe("an event that was posted with an idempotency key", () => {
+  test("is found by its key, for its own tenant", async () => {
     expect(await eventOfKey(DB, "acme", "one")).toBe(eventAt(1, 2));
     expect(await eventOfKey(DB, "other", "one")).toBe(eventAt(1, 1));
     expect(await eventOfKey(DB, "acme", "two")).toBe(eventAt(2, 0));
@@ -60,6 +60,6 @@ describe("an event that was posted under a key", () => {
   });
 });
 
-test("stored keys of the Svix API's messages begin as they always have", () => {
+test("the prefix of stored keys of the Svix API's messages stays the same", () => {
   expect(EVENT_ID).toBe("svix-event-id:");
 });

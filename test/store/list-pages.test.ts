@@ -1,4 +1,4 @@
-/** What a page of a list of deliveries costs: round trips, and rows of what is in it alone. */
+/** The cost of a page of a list of deliveries: round trips, and only the rows of its entries. */
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -74,7 +74,7 @@ describe("a page", () => {
     ["a state of a tenant", "dead", { tenant: TENANT }, 30],
     ["a time of a tenant", undefined, { tenant: TENANT, accepted: { since: 27 * 60_000 } }, 90],
     ["a time before of a tenant", undefined, { tenant: TENANT, accepted: { until: 2 * 60_000 } }, 80],
-  ])("of %s reads only what is in it", async (_, state, filter, rows) => {
+  ])("of %s reads only its entries", async (_, state, filter, rows) => {
     await storeMany();
     const d1 = meteredD1(env.DB);
     const { found } = await storedDeliveries({ db: d1.db }, state, { limit: 4, ...filter });
@@ -132,7 +132,7 @@ describe("a list", () => {
   test.each([
     ["more destinations without deliveries than a page has steps", 705, 0],
     ["as many destinations and packs as a page has steps", 640, 70],
-  ])("of a tenant goes on after %s", async (_, destinations, packs) => {
+  ])("of a tenant continues after %s", async (_, destinations, packs) => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
        INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
@@ -152,7 +152,7 @@ describe("a list", () => {
 });
 
 describe("the last page", () => {
-  test.each([5, 6])("is one that has all: of %i", async (limit) => {
+  test.each([5, 6])("is one that has everything: of %i", async (limit) => {
     await insertRows(3, OWN, "dead");
     await insertBits(2, OWN, "delivered0");
     for (const filter of [{}, { tenant: TENANT }, { destinationId: OWN }]) {
@@ -199,7 +199,7 @@ describe("the last page", () => {
   });
 });
 
-test("a tenant's list goes on with its next destination when the one that it ended in is not its own", async () => {
+test("a tenant's list continues with its next destination when the one at which it ended is not its own", async () => {
   await insertRows(3, OWN, "dead");
   const page = await pageOf("dead", {
     tenant: TENANT,
@@ -239,7 +239,7 @@ describe("retries", () => {
     ]);
   });
 
-  test("of a time or a destination are read alone", async () => {
+  test("of a time or a destination are read without others", async () => {
     const MINUTE = 60_000;
     await insertBundles(
       env.DB,

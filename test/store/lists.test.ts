@@ -140,7 +140,7 @@ describe("a list, page by page", () => {
     expect(await walk(50, "delivered")).toEqual(descending(await keysNow("delivered")));
   });
 
-  test("continues after more destinations without deliveries than one page looks at", async () => {
+  test("continues after more destinations without deliveries than one page reads", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1600)
        INSERT INTO packs (destination_id, bundle_id, waiting0) SELECT 'dst_z' || printf('%04d', i), 1, 1 FROM n`,

@@ -46,8 +46,8 @@ const saying = (text: string, destinations: readonly string[] = [A]) => ({
   content: { text, type: "text/plain" },
 });
 
-describe("what is loaded", () => {
-  test("is what the parts name of what is planned, each with its own content", async () => {
+describe("loaded deliveries", () => {
+  test("are the planned ones that the parts name, each with its own content", async () => {
     const [one = 0, two = 0, three = 0, four = 0] = await insertBundles(env.DB, [
       {
         acceptedAt: 5,
@@ -90,7 +90,7 @@ describe("what is loaded", () => {
   });
 
   const ENTRY = { at: 1, latencyMs: 1 };
-  test("is each delivery with its own outcome, from rows and from packs", async () => {
+  test("each have their own outcome, from rows and from packs", async () => {
     const events = await insertBundles(env.DB, [
       { events: Array(4).fill(saying("x", [A, B])) },
       { events: [saying("y", [A, B])] },
@@ -126,7 +126,7 @@ describe("what is loaded", () => {
       expect(state(event, destination)).toBeUndefined();
   });
 
-  test("has bodies only of what has not ended and is due", async () => {
+  test("have bodies only if they have not ended and are due", async () => {
     const [one = 0, two = 0, three = 0] = await insertBundles(env.DB, [
       { events: [saying("one"), saying("two"), saying("three"), saying("four")] },
     ]);
@@ -141,7 +141,7 @@ describe("what is loaded", () => {
     expect(bodiesOf(await loaded([part], { isDue }))).toEqual([undefined, undefined, "three", "four"]);
   });
 
-  test("says of what has been erased that it has no body any more", async () => {
+  test("have no body if they have been erased", async () => {
     await insertBundles(env.DB, [{ events: [saying(""), saying("kept")] }]);
     await execute("UPDATE bundles SET header = json_set(header, '$.erased', json('[0, 0]'))");
     const { all } = await loaded([{ bundle: 1, destinations: [A] }]);
@@ -155,7 +155,7 @@ describe("what is loaded", () => {
     expect(d1.used().roundTrips).toBe(1);
   });
 
-  test("leaves out what is not stored, and tells", async () => {
+  test("do not include unstored ones, which are reported", async () => {
     const unbound = beforeFirstBundleOf(7) + 1;
     await insertBundles(env.DB, [
       { events: [saying("one", [A, "dst_gone"]), saying("two", [A, "dst_gone"])] },
@@ -175,7 +175,7 @@ describe("what is loaded", () => {
     ]);
   });
 
-  test("leaves what a later version has stored to code that knows it", async () => {
+  test("do not include those that a later version has stored, which are left to its code", async () => {
     await insertBundles(env.DB, [{ events: [saying("one")] }, { events: [saying("two")] }]);
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 5) WHERE id = 1");
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 4) WHERE id = 2");
@@ -188,13 +188,13 @@ describe("what is loaded", () => {
     expect(found).toMatchObject({ missing: [], unknown: [later] });
   });
 
-  test("is not kept back by an index of a plan that its bundle has no event for", async () => {
+  test("are not blocked by an index of a plan without an event in its bundle", async () => {
     await insertBundles(env.DB, [{ events: [saying("one")] }]);
     await execute("UPDATE bundles SET plan = ?1", JSON.stringify({ [A]: [0, 1] }));
     expect(bodiesOf(await loaded([{ bundle: 1, destinations: [A] }]))).toEqual(["one", ""]);
   });
 
-  test("is nothing when nothing is asked for, and costs nothing", async () => {
+  test("are none, at no cost, when none are requested", async () => {
     const d1 = meteredD1(env.DB);
     expect(await loaded([], {}, d1.db)).toEqual({ all: [], late: [], missing: [], unknown: [], rest: [] });
     expect(d1.used().roundTrips).toBe(0);
@@ -258,7 +258,7 @@ describe("bodies", () => {
     expect(await load()).toEqual([[undefined, undefined], 1]);
   });
 
-  test("are loaded also where they have no bytes", async () => {
+  test("are also loaded if they have no bytes", async () => {
     await insertBundles(env.DB, [{ events: [saying("")] }, { events: [saying("")] }]);
     const parts = [1, 2].map((bundle) => ({ bundle, destinations: [A] }));
     expect(bodiesOf(await loaded(parts, { fewDueOf: new Set([1, 2]) }))).toEqual(["", ""]);
@@ -351,7 +351,7 @@ describe("memory for bodies", () => {
     expect(await openedOf(...sizes)).toEqual(opened);
   });
 
-  test("counts only what is due, and nothing for an index without an event", async () => {
+  test("counts only due deliveries, and nothing for an index without an event", async () => {
     const [, event = 0] = await insertBundles(
       env.DB,
       [1, 2, 3].map(() => ({ events: [saying("x")] })),

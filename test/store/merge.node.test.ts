@@ -55,7 +55,7 @@ describe("a list of several databases", () => {
   });
   const given = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 3, maxLength: 3 });
 
-  test("shows each of their items once, in order, on pages that are not longer than asked for", () => {
+  test("shows each item once, in order, on pages no longer than requested", () => {
     fc.assert(
       fc.property(items, fc.integer({ min: 1, max: 7 }), given, (all, limit, most) => {
         const lists = listsOf(
@@ -78,14 +78,14 @@ describe("a list of several databases", () => {
     );
   });
 
-  test("fills a page as long as no database is used up that has more", () => {
+  test("fills a page unless a database with more items is used up", () => {
     const [first = [], second = []] = listsOf([[9], [7], [5]], [[8], [6]]);
     const page = pageOf([first, second], [0, 0], 4, [3, 3]);
     expect(ranksOf(page.found)).toEqual([[9], [8], [7], [6]]);
     expect(page.next).toEqual([2, END]);
   });
 
-  test("ends a page, even an empty one, where a database may have what comes next", () => {
+  test("ends a page, even an empty one, if a database may have the next item", () => {
     const [first = [], second = []] = listsOf([[9], [3]], [[8], [6]]);
     const short = pageOf([first, second], [0, 0], 4, [1, 2]);
     expect(ranksOf(short.found)).toEqual([[9]]);
@@ -98,12 +98,12 @@ describe("a list of several databases", () => {
     expect(empty).toEqual({ found: [], next: [5, 0] });
   });
 
-  test("is over when the last page takes up the limit exactly", () => {
+  test("ends when the last page has exactly the limit", () => {
     const lists = listsOf([[9], [7]], [[8]]);
     expect(pageOf(lists, [0, 0], 3, [3, 3])).toMatchObject({ next: undefined });
   });
 
-  test("shows equal ones in the order of the databases", () => {
+  test("shows equal items in the order of the databases", () => {
     const lists = listsOf([[1, "a"]], [[1, "a"]], [[1, "a"]]);
     const { found } = pageOf(lists, [0, 0, 0], 3, [1, 1, 1]);
     expect(found.map(({ place }) => place)).toEqual([0, 1, 2]);

@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
-import { DAY_MS, type Kept } from "../../src/core/retention.ts";
+import { DAY_MS, type RetentionTimes } from "../../src/core/retention.ts";
 import { takesType } from "../../src/core/routing.ts";
 import type { Criteria } from "../../src/store/event-refusals.ts";
 import { findMissing, type PlanChange } from "../../src/store/missing-deliveries.ts";
@@ -23,7 +23,7 @@ const PLACE = "dst_a";
 const OTHER = "dst_b";
 const TENANT = "acme";
 const ALL = { first: 1, last: Number.MAX_SAFE_INTEGER };
-const KEPT: Kept = { ms: 30 * DAY_MS, types: {} };
+const KEPT: RetentionTimes = { ms: 30 * DAY_MS, types: {} };
 const ANYTHING: Criteria = { types: null, channels: null, filter: null, takesContent: true };
 
 async function begin(fields: Partial<ReplayInsert> = {}): Promise<Replay> {
@@ -179,9 +179,7 @@ describe("events of every kind", () => {
     "what is still kept of a type": [{}, { kept: { ...KEPT, types: { b: DAY_MS } } }],
   };
 
-  test.each(
-    Object.keys(cases),
-  )("are found in order, those that are meant and no others: %s", async (name) => {
+  test.each(Object.keys(cases))("are found in order, exactly the selected ones: %s", async (name) => {
     const [fields, asked = {}] = cases[name] ?? [{}];
     const replay = await begin(fields);
     const meant = everything.filter((event) => isMeant(event, replay, asked)).map(({ id }) => id);
@@ -189,7 +187,7 @@ describe("events of every kind", () => {
     expect((await portionsOf(replay, { ...asked, size: 1_000 })).flat()).toEqual(meant);
   });
 
-  test.each([1, 4, 7])("are found whole in portions of %i", async (size) => {
+  test.each([1, 4, 7])("are all found in portions of %i", async (size) => {
     const replay = await begin({ since: NOW - DAY_MS, until: NOW - HOUR });
     const meant = everything.filter((event) => isMeant(event, replay, {})).map(({ id }) => id);
     const portions = await portionsOf(replay, { size });
@@ -198,7 +196,7 @@ describe("events of every kind", () => {
     expect(portions).toHaveLength(Math.max(1, Math.ceil(meant.length / size)));
   });
 
-  test("are looked for behind the cursor, and up to the bundle of the last one", async () => {
+  test("are searched behind the cursor, and up to the bundle of the last one", async () => {
     const replay = await begin();
     const meant = everything.filter((event) => isMeant(event, replay, {})).map(({ id }) => id);
     for (const i of [0, 5, 40]) {
@@ -216,7 +214,7 @@ describe("events of every kind", () => {
     });
   });
 
-  test("come with what their bundles' plans become", async () => {
+  test("come with the new plans of their bundles", async () => {
     const { plans, events } = await find(await begin());
     expect(plans.flatMap((plan) => plan.events)).toEqual(events);
     const stored = await rowsOfAll<{ id: number; plan: string }>("SELECT id, plan FROM bundles");
@@ -249,7 +247,7 @@ describe("a portion", () => {
     await execute(sql, ...values);
   }
 
-  test("is looked for in many bundles of others at once, five hundred by a statement", async () => {
+  test("is searched in many bundles of others at once, five hundred by a statement", async () => {
     const ids = [1, 500, 501, 1_000, 1_001];
     let next = 1;
     for (const id of ids) {
@@ -270,7 +268,7 @@ describe("a portion", () => {
     expect(metered.used().roundTrips).toBe(3);
   });
 
-  test("is given up after five thousand bundles of others, and goes on behind them", async () => {
+  test("ends after five thousand bundles of others, and continues behind them", async () => {
     await others(1, 5_500);
     const replay = await begin();
     const first = await find(replay);
@@ -278,7 +276,7 @@ describe("a portion", () => {
     expect(await find({ ...replay, cursor: first.cursor })).toMatchObject({ events: [], isLast: true });
   });
 
-  test("changes plans of bundles that have four megabytes together, however many of their events are meant", async () => {
+  test("changes plans of bundles with at most four megabytes together, however many of their events are selected", async () => {
     const bytes = 1024 * 1024;
     await insertBundles(
       env.DB,
@@ -321,7 +319,7 @@ describe("a portion", () => {
     const route: Criteria = { ...ANYTHING, filter: { n: { gte: 2 } } };
     const numbered = (n: number, more: object = {}) => ({ tenant: TENANT, data: { n, ...more } });
 
-    test("reads bodies of eight megabytes at most, as the headers say; of damaged ones no event is meant", async () => {
+    test("reads at most eight megabytes of bodies by their headers, and selects no event of damaged ones", async () => {
       await insertBundles(env.DB, [
         bundle([numbered(7), numbered(8), numbered(9)]),
         bundle([numbered(8)]),
@@ -335,7 +333,7 @@ describe("a portion", () => {
       expect(second).toMatchObject({ events: [eventAt(3, 0)], isLast: true });
     });
 
-    test("ends where bodies have been read, though more bundles follow", async () => {
+    test("ends after bodies have been read, even if more bundles follow", async () => {
       await insertBundles(env.DB, [bundle([numbered(1), numbered(2)])]);
       await others(2, 499);
       await insertBundles(env.DB, [bundle([numbered(3)])]);
@@ -415,7 +413,7 @@ describe("planning", () => {
     );
   });
 
-  test("leaves alone a bundle whose plan has changed meanwhile, even to what another bundle's is", async () => {
+  test("leaves alone a bundle whose plan has changed meanwhile, even to another bundle's", async () => {
     const before = await plans();
     // Bundle 3 has the plan that bundle 1 was to get, and bundle 2 has one where it had none.
     await plan(

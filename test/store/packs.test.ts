@@ -98,7 +98,7 @@ describe("a plain state", () => {
     expect(await rowsNow()).toEqual(rows.map((one) => ({ ...one, giveUpAt })));
   });
 
-  test("is one row written for a hundred deliveries, and none when it is repeated", async () => {
+  test("costs one written row for a hundred deliveries, and none when it is repeated", async () => {
     const rows = Array.from({ length: 100 }, (_, i) => kinds.delivered(i));
     world.d1.used();
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
@@ -140,12 +140,12 @@ describe("a plain state", () => {
     ["a note", { ...kinds.delivered(1), log: [{ ...DELIVERED, note: "so" }] }],
     ["a cancel reason of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
     ["an index beyond the hundred of a bundle", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
-  ])("is not that of a delivery with %s", (_, one) => {
+  ])("does not fit a delivery with %s", (_, one) => {
     expect(packedStateOf(one as DeliveryRow)).toBeUndefined();
   });
 });
 
-describe("of two writes", () => {
+describe("after two writes", () => {
   const over: readonly [first: Kind, second: Kind, then: Kind][] = [
     ["waiting", "inFlight", "inFlight"],
     ["waiting", "delivered", "delivered"],
@@ -209,7 +209,7 @@ describe("of two writes", () => {
     expect(await packRows()).toMatchObject([{ recover_at: AT + 90_000, ended_at: AT + 9 }]);
   });
 
-  test("what waits has the reason and the time of the last that waited", async () => {
+  test("waiting deliveries have the reason and the time of the last one", async () => {
     await record(kinds.waiting(1));
     await record(row(2, { reason: "hold", nextAttemptAt: AT + 700 }));
     expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
@@ -217,7 +217,7 @@ describe("of two writes", () => {
     expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
   });
 
-  test("what waits, or is in flight while nothing waits, says when it is given up", async () => {
+  test("waiting deliveries, or those in flight if none wait, have a time of giving up", async () => {
     await record(kinds.inFlight(1));
     await record({ ...kinds.waiting(2), eventId: eventAt(BUNDLE + 1, 2), giveUpAt: AT + 7 });
     await record(
@@ -292,7 +292,7 @@ describe("several bundles and destinations", () => {
     ]);
   });
 
-  test("have the age limits of their destination's policy where it is given", async () => {
+  test("have the age limits of their destination's policy if that is given", async () => {
     const target = { id: other, retry: { give_up_after: 60 } };
     const limitOf = async (...given: Parameters<typeof rowsIn>) =>
       (await rowsIn(...given)).find(({ state }) => state === "delivered")?.giveUpAt;
@@ -303,7 +303,7 @@ describe("several bundles and destinations", () => {
     expect(await limitOf(env.DB, pair)).toBeGreaterThan(AT + 60_000);
   });
 
-  test("are read once where a pair is named twice", async () => {
+  test("are read once if a pair is named twice", async () => {
     expect(await rowsIn(env.DB, [...PAIRS(), ...PAIRS()])).toHaveLength(2);
   });
 });
@@ -327,7 +327,7 @@ describe("the rows that a pack stands for", () => {
   const first = { index: 0, at: AT, latencyMs: 9, status: 204 };
   const cancelled = { index: 1, at: AT + 3, latencyMs: 0, status: undefined };
 
-  test("end as their ends say, each by its own kind of end, and the first where there are several", () => {
+  test("end as their ends say, each by its own kind, and the first if there are several", () => {
     const later = { index: 0, at: AT + 50, latencyMs: 1, status: 299 };
     const others = [
       { ...cancelled, index: 0 },
@@ -351,7 +351,7 @@ describe("the rows that a pack stands for", () => {
       ]);
   });
 
-  test("have ended though their ends are lost", () => {
+  test("have ended even if their ends are lost", () => {
     expect(rowsOf([])).toMatchObject([
       { state: "delivered", lastStatus: null, log: [{ at: 0, latencyMs: 0 }] },
       { state: "cancelled", endedAt: AT + 5 },
@@ -421,7 +421,7 @@ describe("in any order of writes, and repeated", () => {
     ]);
   });
 
-  test("rows of another destination, and of the bundles before and after, keep no bit from being set", async () => {
+  test("rows of another destination, and of the bundles before and after, do not prevent a bit from being set", async () => {
     const other = await newDestination();
     const neighbours = [eventAt(BUNDLE - 1, 6), eventAt(BUNDLE + 1, 6), eventAt(BUNDLE + 1, 0)];
     await record(
@@ -433,7 +433,7 @@ describe("in any order of writes, and repeated", () => {
     expect(pack).toMatchObject({ bundle_id: BUNDLE, waiting0: 1 + 2 ** 6, waiting1: 2 ** 49 });
   });
 
-  test("writing only bits that are taken writes no pack", async () => {
+  test("writing only bits that are already set writes no pack", async () => {
     await record(kinds.retrying(5));
     await env.DB.batch(settingBits(env.DB, [kinds.waiting(5)]));
     expect(await packRows()).toEqual([]);

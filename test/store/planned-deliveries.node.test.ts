@@ -1,4 +1,4 @@
-/** What a bundle's plan says: which deliveries it has, for whom, and in which order. */
+/** The deliveries in a bundle's plan, their destinations, and their order. */
 
 import { describe, expect, test } from "vitest";
 import { eventAt, type Plan, storedHeader } from "../../src/core/bundle.ts";
@@ -41,7 +41,7 @@ const namesOf = (filter: Partial<Parameters<typeof plannedIn>[1]>, from = row) =
 const ALL = ["0a", "0b", "1b", "1c", "2a", "2b", "3a", "3b", "4b"];
 
 describe("the planned deliveries of a bundle", () => {
-  test("come by event and destination", () => {
+  test("are ordered by event and destination", () => {
     expect(namesOf({})).toEqual(ALL);
     const reversed = Object.fromEntries(Object.entries(plan).reverse());
     expect(namesOf({}, { ...row, plan: JSON.stringify(reversed) })).toEqual(ALL);
@@ -75,7 +75,7 @@ describe("the planned deliveries of a bundle", () => {
     expect(namesOf(filter)).toEqual(expected);
   });
 
-  test("of events that the header does not have are of no type and no tenant", () => {
+  test("of events that the header lacks have no type and no tenant", () => {
     const beyond = { ...row, plan: JSON.stringify({ a: [4, 5] }) };
     expect(namesOf({}, beyond)).toEqual(["4a", "5a"]);
     expect(namesOf({ type: "*" }, beyond)).toEqual(["4a"]);
@@ -92,7 +92,7 @@ describe("the planned deliveries of a bundle", () => {
   });
 });
 
-test("a delivery is stored where it has a row, and else planned", () => {
+test("a delivery with a row is stored, and any other is planned", () => {
   const key = { eventId: eventAt(BUNDLE, 0), destinationId: "a" };
   const planned = { ...key, acceptedAt: AT, deliverAt: null, ttlSeconds: 60 };
   const stored = { ...key, state: "waiting" } as DeliveryRow;

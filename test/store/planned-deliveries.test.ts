@@ -7,7 +7,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, maskOf } from "../../src/core/pack.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
-import type { Over } from "../../src/store/delivery-filter.ts";
+import type { Cutoffs } from "../../src/store/delivery-filter.ts";
 import type { ListFilter } from "../../src/store/delivery-list.ts";
 import { findDelivery, findEvent, findEventAlone, readEvent } from "../../src/store/planned-deliveries.ts";
 import { queuedDeliveries } from "../../src/store/queued-deliveries.ts";
@@ -23,7 +23,7 @@ const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 const HOUR = 3_600_000;
 const KEPT_MS = 30 * DAY_MS;
 const DB = { db: env.DB };
-const OVER: Over = { dueBy: NOW - KEPT_MS, endedBy: NOW - HOUR, now: NOW, first: env.DB };
+const OVER: Cutoffs = { dueBy: NOW - KEPT_MS, endedBy: NOW - HOUR, now: NOW, first: env.DB };
 const [A, B, C] = ["dst_a", "dst_b", "dst_c"] as const;
 const TENANT = "acme";
 
@@ -77,7 +77,7 @@ describe("an event", () => {
   const idsIn = async (event: number, tenant?: string) =>
     (await findEvent(DB, event, tenant, OVER))?.deliveries.map(({ destinationId }) => destinationId);
 
-  test("is found with what it was posted with, by its own tenant or by whoever asks for none", async () => {
+  test("is found with its posted properties, by its own tenant or without a tenant", async () => {
     await prepared({ deliverAt: NOW + 5 });
     await execute(
       "UPDATE bundles SET header = json_set(header, '$.ttls', json('[[60,[1,1]]]'), '$.contentTypes', json('{\"2\":\"a/b\"}'))",
@@ -178,7 +178,7 @@ describe("an event", () => {
     ).toBeUndefined();
   });
 
-  test("and its deliveries take one statement each in the first database, while it is not a day old", async () => {
+  test("and its deliveries take one statement each in the first database, while it is less than a day old", async () => {
     await prepared();
     await row(A, second, "dead", 1);
     const metered = meteredD1(env.DB);
@@ -198,7 +198,7 @@ describe("an event", () => {
     expect(await findDelivery(DB, { eventId: third, destinationId: B }, TENANT, OVER)).toMatchObject(gone);
   });
 
-  describe("that is older than it is kept", () => {
+  describe("that is older than its retention", () => {
     const ENDED = OVER.endedBy;
 
     /** Whether the event, it alone and its delivery to A are found. */
@@ -239,7 +239,7 @@ describe("an event", () => {
       expect(await seen()).toEqual(there);
     });
 
-    test("than its tenant's or its type's are kept is over, too", async () => {
+    test("of its tenant or its type is over too", async () => {
       await prepared({ acceptedAt: NOW - 3 * DAY_MS });
       await ended();
       const at = { created_at: 0, updated_at: 0 };
@@ -253,7 +253,7 @@ describe("an event", () => {
       expect(await seen()).toEqual(gone);
     });
 
-    test("is found by its delivery whose own end is recent, and by others while that is", async () => {
+    test("is found by a delivery with a recent end, and by others while that is recent", async () => {
       await prepared({ acceptedAt: OVER.dueBy });
       await ended("dead", ENDED);
       await execute("UPDATE deliveries SET ended_at = ?1 WHERE destination_id = ?2", NOW, A);
@@ -319,7 +319,7 @@ describe("the list of queued deliveries", () => {
   const deliverAtOf = (bundle: number) =>
     bundle > 60 && bundle % 2 === 0 ? DUE - 10 * Math.floor(bundle / 6) : null;
   const acceptedAt = (bundle: number) => bundle * 60_000_000;
-  /** What the sweep has looked at already: all that was due before, and of that millisecond the first bundles. */
+  /** The part that the sweep has checked: all bundles due before, and the first ones of that millisecond. */
   const CHECKED = { at: deliverAtOf(224) ?? 0, row: 222 };
   const eventsOf = (bundle: number) => [
     { tenant: TENANT, type: "a.b", destinations: [A, B] },
@@ -383,7 +383,7 @@ describe("the list of queued deliveries", () => {
     await moveCursor(env.DB, "scheduled_checked", CHECKED);
   });
 
-  test("has unscheduled and scheduled ones, and more of both than a page looks at", () => {
+  test("has unscheduled and scheduled ones, and more of both than a page reads", () => {
     const scheduled = all.filter(({ deliverAt }) => deliverAt !== null);
     const bundles = (some: readonly Queued[]) => new Set(some.map(({ event }) => bundleOf(event))).size;
     expect(bundles(scheduled)).toBeGreaterThan(60);
@@ -428,7 +428,7 @@ describe("the list of queued deliveries", () => {
     expect(ofAPeriod).toBeLessThanOrEqual(230);
   });
 
-  test("goes on anywhere, between two destinations of an event as well", async () => {
+  test("continues anywhere, even between two destinations of an event", async () => {
     for (const i of [
       0,
       1,
@@ -474,7 +474,7 @@ describe("a short list of queued deliveries", () => {
     [5, ["256 dst_b", "256 dst_a", "128 dst_a", "384 dst_c", "384 dst_a"], true],
     [6, ["256 dst_b", "256 dst_a", "128 dst_a", "384 dst_c", "384 dst_a", "385 dst_a"], false],
     [7, ["256 dst_b", "256 dst_a", "128 dst_a", "384 dst_c", "384 dst_a", "385 dst_a"], false],
-  ])("with %i a page begins with %j; there is more: %j", async (limit, expected, isMore) => {
+  ])("with %i a page begins with %j; more follow: %j", async (limit, expected, isMore) => {
     await insertBundles(env.DB, [
       bundle(undefined, event(A)),
       bundle(undefined, event(A, B)),
@@ -486,16 +486,16 @@ describe("a short list of queued deliveries", () => {
     expect((await pagesOf({ limit })).flat()).toHaveLength(6);
   });
 
-  test("ends where the unscheduled ones end and there are no others", async () => {
+  test("ends after the unscheduled ones if there are no others", async () => {
     await insertBundles(env.DB, [bundle(undefined, event(A, B))]);
     for (const limit of [2, 3]) expect((await queuedDeliveries(DB, { limit })).next).toBeUndefined();
-    // What is scheduled but known, or of a deleted destination, is not queued.
+    // A scheduled delivery with a record, or for a deleted destination, is not queued.
     await insertBundles(env.DB, [bundle(NOW, event(C))]);
     await row(C, eventAt(2, 0), "waiting");
     for (const limit of [2, 3]) expect((await queuedDeliveries(DB, { limit })).next).toBeUndefined();
   });
 
-  test("has a next page for the one that is scheduled, or may be behind fifty bundles of others", async () => {
+  test("has a next page for a scheduled one, or one that may be behind fifty bundles of others", async () => {
     await insertBundles(env.DB, [bundle(undefined, event(A)), bundle(NOW, event(B))]);
     const first = await queuedDeliveries(DB, { limit: 1 });
     expect(first).toMatchObject({
@@ -511,7 +511,7 @@ describe("a short list of queued deliveries", () => {
     expect((await pagesOf({ limit: 1 })).flat()).toEqual(["128 dst_a", "256 dst_b"]);
   });
 
-  test("passes over a scheduled bundle that is removed while it is read", async () => {
+  test("skips a scheduled bundle that is removed while it is read", async () => {
     await insertBundles(env.DB, [bundle(NOW, event(A)), bundle(NOW, event(B))]);
     const db = interceptedD1(env.DB, async (sql, work) => {
       if (sql.includes("deliverAt, plan") && sql.includes("json_each"))
@@ -540,7 +540,7 @@ describe("a short list of queued deliveries", () => {
     }
   });
 
-  test("looks up the destinations of one event by two hundred, as many as it takes", async () => {
+  test("looks up the destinations of one event two hundred at a time", async () => {
     const ids = Array.from({ length: 450 }, (_, i) => `dst_${String(i).padStart(3, "0")}`);
     await destinations(ids.filter((_, i) => i % 10 !== 0));
     await destinations(

@@ -58,7 +58,7 @@ describe("an outcome", () => {
     expect(await storedRows()).toEqual([last]);
   });
 
-  test("of a worker that knows of fewer attempts is ignored", async () => {
+  test("of a worker that knows fewer attempts is ignored", async () => {
     await record(row({ attempts: 2 }));
     await record(row({ state: "waiting", reason: "slow", attempts: 1 }));
     expect(await storedRows()).toEqual([row({ attempts: 2 })]);
@@ -70,7 +70,7 @@ describe("an outcome", () => {
     expect(await storedRows()).toMatchObject([{ attempts: 1, firstAttemptAt: 1, giveUpAt: 9_000 }]);
   });
 
-  test("of an earlier generation is ignored, however many attempts it knows of", async () => {
+  test("of an earlier generation is ignored, however many attempts it has", async () => {
     await record(
       row({ generation: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }),
     );
@@ -89,7 +89,7 @@ describe("a destination that answers 410", () => {
   const plain = (eventId: number) =>
     deliveryRow({ destinationId: destination, eventId, state: "waiting", reason: "paused", giveUpAt: 9 });
 
-  test("is paused in the same write, which tells of it, also when it is repeated", async () => {
+  test("is paused in the same write, which reports it, also when it is repeated", async () => {
     const gone = row({ state: "dead", reason: "gone" });
     for (const _ of [1, 2]) {
       const recorded = await recordOutcomes({ db: env.DB }, [gone, plain(2), plain(200)], [destination], 7);
@@ -104,7 +104,7 @@ describe("a destination that answers 410", () => {
     expect(await statusOf(destination)).toEqual(["paused", "gone"]);
   });
 
-  test("is the only one: the others go on, and nothing is told of them", async () => {
+  test("does not affect others, which are not reported", async () => {
     const other = await newDestination();
     await recordOutcomes({ db: env.DB }, [], [destination], 7);
     for (const rows of [[plain(2), row({})], [plain(3)]])
@@ -113,7 +113,7 @@ describe("a destination that answers 410", () => {
   });
 });
 
-test("outcomes cost one round trip, and a statement for each way of recording them", async () => {
+test("outcomes cost one round trip, and a statement for each form of record", async () => {
   const d1 = meteredD1(env.DB);
   const packed = (eventId: number) =>
     row({ eventId, state: "waiting", reason: "slow", attempts: 0, log: [] });
@@ -130,7 +130,7 @@ test("outcomes cost one round trip, and a statement for each way of recording th
   }
 });
 
-test("outcomes in more packs than one value holds cost a statement more, and no round trip", async () => {
+test("outcomes in more packs than one value holds cost one more statement, and no round trip", async () => {
   const events = Array.from({ length: 2_500 }, (_, i) => eventAt(2 + i, 99));
   const waiting = (eventId: number) =>
     deliveryRow({ destinationId: destination, eventId, state: "waiting", reason: "rate", giveUpAt: 9 });

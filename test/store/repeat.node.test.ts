@@ -52,7 +52,7 @@ describe("a call that fails", () => {
     ["a read of an overloaded database", OVERLOADED, READ, false],
     ["a write to an overloaded database", OVERLOADED, MARKED, false],
     ["a read that is faulty", FAULTY, READ, false],
-  ])("%s (%s) is made again: %s %s", async (_what, message, sql, isRepeated) => {
+  ])("%s (%s) is repeated: %s %s", async (_what, message, sql, isRepeated) => {
     for (const method of ["first", "run", "all", "raw"] as const) {
       const { db, calls } = world(message, 1);
       const statement = db.prepare(sql).bind(1) as unknown as Record<typeof method, () => Promise<unknown>>;
@@ -63,7 +63,7 @@ describe("a call that fails", () => {
     }
   });
 
-  test("is a batch that is made again when all of it is safe to repeat, and not when one statement is not", async () => {
+  test("as a batch is repeated if all of it is safe to repeat, and not if one statement is unsafe", async () => {
     const safe = world(LOST, 1);
     await safe.db.batch([safe.db.prepare(READ), safe.db.prepare(MARKED).bind(1)]);
     expect(safe.calls()).toBe(2);
@@ -76,7 +76,7 @@ describe("a call that fails", () => {
   test.each([
     ["longest", 0, [100, 200, 400, 800]],
     ["shortest", 0.999, [50, 100, 200, 400]],
-  ])("for good is made five times, with the %s pauses of its jitter, and fails as the last", async (_, random, pauses) => {
+  ])("for good is made five times, with the %s pauses of its jitter, and fails like the last", async (_, random, pauses) => {
     const failing = world(LOST, undefined, random);
     await expect(failing.db.prepare(READ).first()).rejects.toThrow(LOST);
     expect(failing.calls()).toBe(5);
@@ -84,7 +84,7 @@ describe("a call that fails", () => {
     expect(failing.repeats).toEqual(Array(4).fill(READ));
   });
 
-  test("is not made again later than three seconds after it began", async () => {
+  test("is not repeated later than three seconds after it began", async () => {
     const slow = world(LOST);
     slow.clock.at = 10_000;
     const made = slow.db.prepare(READ).first();
@@ -94,7 +94,7 @@ describe("a call that fails", () => {
   });
 });
 
-test("an invocation repeats a hundred statements, and then no more than one a second", async () => {
+test("an invocation repeats a hundred statements, and then at most one a second", async () => {
   const { db, clock, calls } = world(UNREACHED);
   const batch = Array.from({ length: 30 }, () => db.prepare(WRITE));
   // One call and three repeats of thirty: a fourth would be beyond a hundred, but for the time that has passed.
@@ -107,7 +107,7 @@ test("an invocation repeats a hundred statements, and then no more than one a se
   expect(calls()).toBe(7);
 });
 
-test("a batch of a hundred statements is repeated once, and one of more not at all", async () => {
+test("a batch of a hundred statements is repeated once, and a larger one not at all", async () => {
   const callsFor = async (statements: number) => {
     const { db, calls } = world(UNREACHED);
     const batch = db.batch(Array.from({ length: statements }, () => db.prepare(WRITE)));
@@ -123,7 +123,7 @@ test("a repeat is reported with the text of the first statement in one line", as
   expect(repeats).toEqual(["SELECT * FROM counts"]);
 });
 
-test("a batch without statements is made again as a read is, and reported without a text", async () => {
+test("a batch without statements is repeated like a read, and reported without a text", async () => {
   const { db, calls, repeats } = world(LOST, 1);
   await db.batch([]);
   expect([calls(), repeats]).toEqual([2, [""]]);
@@ -141,13 +141,13 @@ test.each([
   "PRAGMA optimize",
   "CREATE TABLE a (b)",
   "DROP TABLE a",
-])("what is neither a read nor marked is not made again: %s", async (sql) => {
+])("a statement that is neither a read nor marked is not repeated: %s", async (sql) => {
   const { db, calls } = world(LOST, 1);
   await expect(db.prepare(sql).run()).rejects.toThrow(LOST);
   expect(calls()).toBe(1);
 });
 
-test("a statement of one wrapped database keeps its mark through the count of queries", async () => {
+test("a statement of a wrapped database keeps its mark through the count of queries", async () => {
   const { db, calls } = world(LOST, 1);
   const counted = countQueries({ db });
   await counted.db.batch([counted.db.prepare(MARKED).bind(1)]);

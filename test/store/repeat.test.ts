@@ -62,7 +62,7 @@ const destination = (id: string, more = {}) => ({
 beforeEach(emptyDatabase);
 
 describe("a write that is marked as repeatable", () => {
-  /** What it is made on, the write, its result, and the table that shows what it has left. */
+  /** The rows before it, the write, its result, and the table with its effect. */
   const writes: Readonly<
     Record<
       string,
@@ -143,7 +143,7 @@ describe("a write that is marked as repeatable", () => {
     ],
   };
 
-  test.each(Object.entries(writes))("is made again, and leaves and returns the same: %s", async (_, [
+  test.each(Object.entries(writes))("is repeated, with the same effect and result: %s", async (_, [
     prepare,
     write,
     table,
@@ -161,7 +161,7 @@ describe("a write that is marked as repeatable", () => {
     expect(await all(table)).toEqual(left);
   });
 
-  test("is found by what reads it, which is made again as well", async () => {
+  test("is found by its read, which is repeated as well", async () => {
     await moveWatermark(env.DB, 7);
     await moveCursor(env.DB, "retention", { at: 1, row: 2 });
     expect(await readWatermark(losing().db)).toBe(7);
@@ -169,7 +169,7 @@ describe("a write that is marked as repeatable", () => {
   });
 });
 
-describe("a write that counts, claims or compares is not made again when its answer got lost", () => {
+describe("a write that counts, claims or compares is not repeated when its answer was lost", () => {
   const session = {
     id: "s",
     keyId: null,

@@ -1,13 +1,13 @@
 /**
- * What a replay selects, among deliveries in rows and in packs that differ in one thing each, beside those of another
- * destination; and the write that moves a portion: all of it, once, or nothing.
+ * The deliveries that a replay selects, among deliveries in rows and in packs that differ in one thing each, beside
+ * those of another destination; and the write that moves a portion: all of it, once, or nothing.
  */
 
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, maskOf } from "../../src/core/pack.ts";
-import { DAY_MS, type Kept } from "../../src/core/retention.ts";
+import { DAY_MS, type RetentionTimes } from "../../src/core/retention.ts";
 import { takesType } from "../../src/core/routing.ts";
 import type { StoredState } from "../../src/store/delivery.ts";
 import {
@@ -32,7 +32,7 @@ const OTHER = "dst_b";
 const TENANT = "acme";
 const ID = "rpl_1";
 const ALL = { first: 1, last: Number.MAX_SAFE_INTEGER };
-const KEPT: Kept = { ms: 30 * DAY_MS, types: {} };
+const KEPT: RetentionTimes = { ms: 30 * DAY_MS, types: {} };
 
 /** When the bundles were accepted, and when the scheduled ones were due: each of a boundary, and some away from them. */
 const TIMES: readonly (readonly [acceptedAt: number, deliverAt?: number])[] = [
@@ -174,7 +174,7 @@ async function portionsOf(replay: Replay, size: number, kept = KEPT, last = ALL.
 }
 
 /** Whether the replay means the delivery, by its rules. */
-function isMeant({ event, type, tags, stored }: One, replay: ReplayInsert, kept: Kept): boolean {
+function isMeant({ event, type, tags, stored }: One, replay: ReplayInsert, kept: RetentionTimes): boolean {
   const { include, since, until, createdAt, eventTypes = null, tag = null } = replay;
   const [acceptedAt = 0, deliverAt = acceptedAt] = TIMES[bundleOf(event) - 1] ?? [];
   const isErased = ERASED.bundles.includes(bundleOf(event)) && ERASED.indexes.includes(indexOf(event));
@@ -219,7 +219,7 @@ describe("a replay among deliveries of every kind", () => {
     await begin({ id: "rpl_0", destinationId: OTHER, eventTypes: ["none"], tag: "none" });
   });
 
-  const filters: Readonly<Record<string, [Partial<ReplayInsert>, Kept["types"]?]>> = {
+  const filters: Readonly<Record<string, [Partial<ReplayInsert>, RetentionTimes["types"]?]>> = {
     everything: [{}],
     "a prefix of types": [{ eventTypes: ["a.*"] }],
     "each type": [{ eventTypes: ["*"] }],
@@ -238,7 +238,7 @@ describe("a replay among deliveries of every kind", () => {
       [name, "dead" as const],
       [name, "delivered" as const],
     ]),
-  )("of %s (%s) counts, and finds in order, exactly what it means", async (name, include) => {
+  )("of %s (%s) counts, and finds in order, exactly its deliveries", async (name, include) => {
     const [fields, types = {}] = filters[name as keyof typeof filters] ?? [{}];
     const kept = { ...KEPT, types };
     const replay = await begin({ ...fields, include: include as "dead" }, kept);
@@ -305,7 +305,7 @@ describe("a replay among deliveries of every kind", () => {
     const meant = deliveries.filter((one) => inRange(one) && isMeant(one, job({ include }), KEPT));
     expect(replay.total).toBe(meant.length);
     const candidates = { include, destinationId: PLACE };
-    // Of what is delivered only the rows themselves would tell which are: all of them count as candidates.
+    // Only the rows themselves would show which delivered ones match: all of them count as candidates.
     const isCandidate = ({ stored }: One) =>
       stored?.state === include || (include === "delivered" && stored?.in === "row");
     const ended = deliveries.filter((one) => inRange(one) && isCandidate(one));
@@ -418,14 +418,14 @@ describe("a portion", () => {
     expect(rowsRead).toBeLessThanOrEqual(rows);
   });
 
-  test("is looked for among twice as many each time that it is not found", async () => {
+  test("is searched among twice as many each time that it is not found", async () => {
     const { replay, numbers } = await prepared((i) => i >= 480, "dead");
     expect((await find(replay, 10)).events).toEqual(numbers.slice(480, 490));
     // 11, 22, 44, 88, 176 and 352 rows are more than 490.
     expect(metered.used().roundTrips).toBe(6);
   });
 
-  test("is looked for among no more than that", async () => {
+  test("is searched among no more than that", async () => {
     const { replay, numbers } = await prepared((i) => i >= 11, "dead");
     expect((await find(replay, 10)).events).toEqual(numbers.slice(11, 21));
     const { roundTrips, rowsRead } = metered.used();
@@ -437,13 +437,13 @@ describe("a portion", () => {
   test.each([
     { tag: "x" },
     { eventTypes: ["a"] },
-  ])("of %j is looked for among a thousand at once", async (fields) => {
+  ])("of %j is searched among a thousand at once", async (fields) => {
     const { replay, numbers } = await prepared((i) => i === EVENTS - 1, "dead", fields);
     expect(await find(replay, 10)).toMatchObject({ events: numbers.slice(-1), isLast: true });
     expect(metered.used().roundTrips).toBe(1);
   });
 
-  test("is given up after ten thousand deliveries, and goes on behind them", async () => {
+  test("ends after ten thousand deliveries, and continues behind them", async () => {
     const replay = { ...(await begin({ tag: "x" })), include: "dead" as const };
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11500)
@@ -471,7 +471,7 @@ describe("a portion", () => {
     expect(found).toMatchObject({ events: [event], isLast: true });
   });
 
-  test("leaves out an event that the header of its bundle does not have", async () => {
+  test("leaves out an event that is missing from the header of its bundle", async () => {
     const { replay, numbers } = await prepared(() => true, "delivered");
     await execute("UPDATE packs SET delivered0 = delivered0 | (1 << 10)");
     const { events, isLast } = await find(replay, 1_000);
@@ -532,7 +532,7 @@ describe("the write that moves a portion", () => {
     ]);
   });
 
-  /** What one step has found, of each kind of replay. */
+  /** The result of one step, for each kind of replay. */
   const portions = {
     "of rows": { include: "dead" as const, found: { events: [first, second], packed: [], cursor: 900 } },
     "of rows and packs": {
@@ -613,7 +613,7 @@ describe("the write that moves a portion", () => {
         (change) => [kind, change] as const,
       ),
     ),
-  )("%s changes nothing of a replay that somebody has changed meanwhile (%s)", async (kind, change) => {
+  )("%s changes nothing in a replay that was changed meanwhile (%s)", async (kind, change) => {
     const { replay, found } = await prepared(kind);
     await execute(`UPDATE replays SET ${change} WHERE id = ?1`, ID);
     const before = await everything();
@@ -621,7 +621,7 @@ describe("the write that moves a portion", () => {
     expect(await everything()).toEqual(before);
   });
 
-  test("of missing deliveries inserts none for a replay that is paused, even where the plan has them already", async () => {
+  test("of missing deliveries inserts none for a paused replay, even if the plan already has them", async () => {
     const { replay, found } = await prepared("of missing deliveries");
     await execute("UPDATE bundles SET plan = json_set(plan, '$.dst_a', json('[0,71]'))");
     await execute("UPDATE replays SET state = 'paused' WHERE id = ?1", ID);
@@ -649,7 +649,7 @@ describe("the write that moves a portion", () => {
     expect(await findReplay({ db: env.DB }, ID, undefined)).toMatchObject({ cursor: 900, requeued: 0 });
   });
 
-  test("leaves alone what is no longer as it was found: sent again meanwhile, ended again since, or ended otherwise", async () => {
+  test("leaves changed deliveries alone: sent again meanwhile, ended again since, or ended differently", async () => {
     const replay = await begin({ cursor: CURSOR });
     const events = [first, second, third, fourth, fifth];
     await row(first, "dead", NOW);
@@ -662,7 +662,7 @@ describe("the write that moves a portion", () => {
     expect((await findReplay({ db: env.DB }, ID, undefined))?.requeued).toBe(1);
   });
 
-  test("does not count what somebody else has requeued out of a pack meanwhile", async () => {
+  test("does not count deliveries that were requeued out of a pack by others meanwhile", async () => {
     const { replay, found } = await prepared("of rows and packs");
     await row(third, "waiting", null);
     const own = () => rowsOfAll("SELECT * FROM deliveries WHERE event_id = ?1", third);

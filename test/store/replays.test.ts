@@ -90,7 +90,7 @@ describe("a list of replays", () => {
     }
   });
 
-  test("goes on behind a thousand replays that are in another state, on a page that may be empty", async () => {
+  test("continues behind a thousand replays in another state, on a page that may be empty", async () => {
     const many = Array.from({ length: 1_000 }, (_, i) => one(`rpl_many_${i}`, "dst_a", "completed"));
     await insertReplays([one("rpl_first", "dst_a", "cancelled"), ...many]);
     expect(await pagesOf({ state: "cancelled" })).toEqual([[], ["rpl_first"]]);
@@ -130,7 +130,7 @@ describe("a replay", () => {
     expect((await replayUnderWay(env.DB, "dst_a"))?.id).toBe(isUnderWay ? "rpl_a" : undefined);
   });
 
-  test("is changed in one of the states given, and no other is", async () => {
+  test("is changed in one of the given states, without others", async () => {
     await insertReplays([one("rpl_a", "dst_a", "running"), one("rpl_b", "dst_b", "running")]);
     const pause = (from: ReplayState[]) =>
       changeReplay(env.DB, "rpl_a", from, { state: "paused", pace: 9 }, NOW);
@@ -192,7 +192,7 @@ describe("replays of deleted destinations", () => {
     return found.map(({ id, destinationId }) => [id, destinationId]).sort();
   };
 
-  test("are cancelled, running or paused; others go on, and what has ended stays", async () => {
+  test("are cancelled, running or paused, while others continue and ended ones stay", async () => {
     expect(await cancelled()).toEqual([
       ["rpl_a", "dst_a"],
       ["rpl_b", "dst_b"],
@@ -200,7 +200,7 @@ describe("replays of deleted destinations", () => {
     expect(await cancelled()).toEqual([]);
   });
 
-  test("are cancelled of one destination alone, if that is deleted", async () => {
+  test("are cancelled for a single destination, if that is deleted", async () => {
     expect(await cancelled("dst_c")).toEqual([]);
     expect(await cancelled("dst_b")).toEqual([["rpl_b", "dst_b"]]);
     expect(await cancelled("dst_d")).toEqual([]);
@@ -289,7 +289,7 @@ describe("the ends of replayed deliveries", () => {
     expect(await counted(row())).toEqual({ rpl_a: [10, 20], rpl_b: [10, 20], rpl_c: [10, 20] });
   });
 
-  test("cost no statement when no replay or no end is among what is recorded", async () => {
+  test("cost no statement when no replay or no end is recorded", async () => {
     expect(replayCountersOf(env.DB, [])).toEqual([]);
     expect(
       replayCountersOf(env.DB, [row({ replay: null }), row({ endedAt: null, state: "retrying" })]),

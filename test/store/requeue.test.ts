@@ -36,7 +36,7 @@ async function requeued(...wanted: readonly (readonly [destination: string, even
 
 const [e1, e2, e3, e4] = [eventAt(1, 0), eventAt(1, 1), eventAt(2, 0), eventAt(1, 60)] as const;
 
-describe("of rows", () => {
+describe("among rows,", () => {
   test.each([
     "delivered",
     "dead",
@@ -63,7 +63,7 @@ describe("of rows", () => {
   });
 });
 
-describe("of packs", () => {
+describe("among packs,", () => {
   const all = [A, B].flatMap((destinationId) =>
     [e1, e2, e3, e4].map((eventId) => ({ destinationId, eventId })),
   );
@@ -79,7 +79,7 @@ describe("of packs", () => {
     ]);
   });
 
-  test("those that have not ended stay, and so do those that are not there", async () => {
+  test("those that have not ended stay, and so do missing ones", async () => {
     await storePacked(env.DB, [
       { destinationId: A, eventId: e1, state: "waiting" },
       { destinationId: A, eventId: e2, state: "inFlight" },
@@ -90,7 +90,7 @@ describe("of packs", () => {
   });
 });
 
-test("what one attempt was answered is forgotten, and nothing else", async () => {
+test("the answer of one attempt is removed, and nothing else", async () => {
   const entry = (at: number) =>
     ({ at, latencyMs: 2, status: 500, excerpt: `said at ${at}`, archived: true }) as const;
   const rows = [A, B].flatMap((destinationId) =>

@@ -46,7 +46,7 @@ describe("old bundles", () => {
     ]);
   });
 
-  test("come with all that their removal takes, without those that are due later", async () => {
+  test("come with everything that their removal needs, without those that are due later", async () => {
     const more = { keys: [], tenants: ["acme"] };
     expect(await oldBundles(db, 0, most)).toEqual({
       bundles: [
@@ -89,7 +89,7 @@ describe("old bundles", () => {
     });
   });
 
-  test("are not read beyond the first where that is too young", async () => {
+  test("are not read beyond the first if that is too young", async () => {
     const { db: metered, used } = meteredD1(db);
     await oldBundles(metered, 6, most);
     expect(used().rowsRead).toBeLessThanOrEqual(2);
@@ -102,7 +102,7 @@ const pageOf = (bundle: number, plan: Record<string, number[]>, more: object = {
   ...more,
 });
 
-describe("what destinations and replays keep", () => {
+describe("what destinations and replays hold back", () => {
   const ids = ["dst_a", "dst_b", "dst_c", "dst_d", "dst_e", "dst_f", "dst_g"];
 
   beforeAll(async () => {
@@ -131,7 +131,7 @@ describe("what destinations and replays keep", () => {
     );
   });
 
-  test("are rows that are gone, and what replays under way of destinations that are there may select", async () => {
+  test("are events that running replays of existing destinations may select, and deleted rows", async () => {
     const half = Math.ceil(ids.length / 2);
     const plans = [ids.slice(0, half), ids.slice(half - 1)].map((some) =>
       Object.fromEntries(some.map((id) => [id, [0, 0]])),
@@ -215,7 +215,7 @@ describe("removing bundles", () => {
   const keysLeft = () => left("idempotency_keys", "tenant || ' ' || key");
   const EVERY_KEY = ["acme one", "acme three", "acme two", "other one"];
 
-  test("takes their deliveries, packs and keys with them, and nobody else's", async () => {
+  test("also removes their deliveries, packs and keys, and no others", async () => {
     const old = await storeTwo();
     const before = await deliveryStates(db);
     expect(await removeEnded(db, old.slice(0, 1), nothing, NOW)).toEqual({ events: 6, deliveries: 7 });
@@ -255,7 +255,7 @@ describe("removing bundles", () => {
       `UPDATE packs SET cancelled0 = 0 WHERE bundle_id = 3 AND destination_id = '${A}'`,
     ],
     ["more is planned by now", "UPDATE bundles SET planned = 8 WHERE id = 3"],
-  ])("leaves one whole of which %s, and removes the others", async (_, change) => {
+  ])("leaves a bundle as a whole of which %s, and removes the others", async (_, change) => {
     const old = await storeTwo();
     await run(change);
     const before = await deliveryStates(db);
@@ -268,7 +268,7 @@ describe("removing bundles", () => {
     expect(await keysLeft()).toEqual(EVERY_KEY.filter((one) => one !== "acme one"));
   });
 
-  test("counts no ends of other bundles or other destinations for those that are missing", async () => {
+  test("does not count ends of other bundles or destinations as missing ones", async () => {
     const old = await storeTwo();
     const endedAt = 0;
     await run(`DELETE FROM deliveries WHERE event_id = ${eventAt(3, 0)}`);
@@ -283,7 +283,7 @@ describe("removing bundles", () => {
     expect(await bundlesLeft()).toEqual([2, 3, 4]);
   });
 
-  test("never takes the newest, so that its number is not given again", async () => {
+  test("never removes the newest, so that its number is not reused", async () => {
     const [first] = await storeTwo();
     if (first === undefined) throw new Error("Two were stored");
     const newest = { ...first, bundle: 4 };
@@ -291,7 +291,7 @@ describe("removing bundles", () => {
     expect(await bundlesLeft()).toEqual([3, 4]);
   });
 
-  test("does not wait for destinations that are gone, and removes what is left of them", async () => {
+  test("does not wait for deleted destinations, and removes their remains", async () => {
     const [first] = await storeTwo();
     if (first === undefined) throw new Error("Two were stored");
     await run(
@@ -334,14 +334,14 @@ describe("removing bundles", () => {
       ],
       true,
     ],
-  ])("leaves what a replay may select, %s", async (_, replays, isKept) => {
+  ])("leaves events that a replay may select, %s", async (_, replays, isKept) => {
     const old = await storeTwo();
     const page = old.map((one, i) => ({ ...one, acceptedAt: 500 + 1_000 * i }));
     await removeEnded(db, page, { gone: [], replays }, NOW);
     expect(await bundlesLeft()).toEqual(isKept ? [2, 4] : [4]);
   });
 
-  test("takes the keys of all events of full bundles, however long they are", async () => {
+  test("removes the keys of all events of full bundles, however long they are", async () => {
     const ids = Array.from({ length: 100 }, (_, i) => i + 1);
     const keysOf = (id: number) => ids.map((i) => ["acme", `${id} ${i}`.padEnd(255, "k")] as const);
     await insertBundles(
@@ -355,7 +355,7 @@ describe("removing bundles", () => {
     expect(await keysLeft()).toEqual(["acme another"]);
   });
 
-  test("asks nothing where a replay keeps all, and takes no keys where there are none", async () => {
+  test("makes no query if a replay holds everything back, and removes no keys if there are none", async () => {
     const old = await storeTwo();
     const { db: metered, used } = meteredD1(db);
     const replays = [{ destination: A, tenant: null, since: 0, until: 1 }];
@@ -394,12 +394,12 @@ describe("deleted destinations", () => {
     expect(seen).toEqual(["dst_0", "dst_3", "dst_4", "dst_1"]);
   });
 
-  test("that have deliveries left, in rows or in packs, are told from those that have none", async () => {
+  test("that have deliveries left, in rows or in packs, are distinguished from those without", async () => {
     const ids = ["dst_4", "dst_3", "dst_none", "dst_0", "dst_1"];
     expect(await withoutDeliveries({ db }, ids)).toEqual(["dst_3", "dst_none", "dst_1"]);
   });
 
-  test("are removed by their ids, and none that has come back", async () => {
+  test("are removed by their ids, except restored ones", async () => {
     const { db: metered, used } = meteredD1(db);
     await removeTombstones(metered, []);
     expect(used().roundTrips).toBe(0);

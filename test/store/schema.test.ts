@@ -67,7 +67,7 @@ describe.each(tables.map((table) => [getTableConfig(table).name, table] as const
     expect(found.map((column) => column.name)).toEqual(primaryKeyOf(table));
   });
 
-  test("has the schema's indexes, partial where the schema says so, and no others", async () => {
+  test("has the schema's indexes, partial ones included, and no others", async () => {
     const found = await select<{ name: string; sql: string }>(
       "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ?1 AND sql IS NOT NULL",
       name,
@@ -101,7 +101,7 @@ test("deliveries are stored by their key, destinations by rowid", async () => {
   expect(withoutRowid).toMatchObject({ deliveries: true, events: false, destinations: false });
 });
 
-test("a destination without limits of its own has the defaults that the API documents", async () => {
+test("a destination without its own limits has the defaults that the API documents", async () => {
   const defaults = Object.fromEntries(
     getTableConfig(destinations).columns.map((column) => [column.name, column.default]),
   );

@@ -52,7 +52,7 @@ import {
   insertReplays,
 } from "../support/stored-deliveries.ts";
 
-/** What an expression says of each value of a list, as `v` of the statement. */
+/** The value of an expression for each value of a list, as `v` of the statement. */
 async function saidOf(expression: string, values: readonly unknown[]): Promise<unknown[]> {
   const { results } = await env.DB.prepare(
     `SELECT ${expression} AS said FROM (SELECT value AS v FROM json_each(?1))`,
@@ -90,7 +90,7 @@ describe("the bits of a mask", () => {
   });
 });
 
-test("runs stand for as many events as they have", async () => {
+test("runs count as many events as they have", async () => {
   const runs = [[], [0, 0], [0, 99], [3, 4, 6, 6, 90, 99], [99, 99]];
   expect(await saidOf(countInRuns("v"), runs)).toEqual(runs.map(lengthOf));
 });
@@ -129,7 +129,7 @@ describe("a header", () => {
     expect(await saidOf(hasChannel(quoted, "v", `'${name}'`), events)).toEqual(channelled);
   });
 
-  test("has the events whose content has been erased, if any has", async () => {
+  test("has the events with erased content, if there are any", async () => {
     expect(await saidOf(isErasedSql(quoted, "v"), events)).toEqual(
       ofEach((i) => Number(isErasedInHeader(header, i))),
     );
@@ -205,7 +205,7 @@ test.each([
   expect(portions.map((portion) => JSON.parse(portion).length)).toEqual(expected);
 });
 
-test("rows with long logs are recorded in portions that D1 takes", async () => {
+test("rows with long logs are recorded in portions that fit into D1's limits", async () => {
   const portions = inPortions(Array.from({ length: 300 }, (_, n) => ({ n, log: "\u0001".repeat(6_000) })));
   expect(portions.length).toBeGreaterThan(1);
   for (const portion of portions)

@@ -32,7 +32,7 @@ const [A, B, C] = ["dst_a", "dst_b", "dst_c"];
 describe("the health of the system", () => {
   beforeEach(emptyDatabase);
 
-  test("has nothing to tell of an empty database but its size", async () => {
+  test("of an empty database is only its size", async () => {
     const { databases, ...health } = await readSystemHealth({ db });
     expect(health).toEqual({
       ...{ heartbeatAt: null, oldestDueAt: null, deduplicated: 0, keyed: 0, unreadable: 0 },
@@ -48,7 +48,7 @@ describe("the health of the system", () => {
     [[70, 60], [90, 55, 80], 55],
     [[], [90, 55], 55],
     [[70, 60], [], 60],
-  ])("tells when the first retry of rows (%j) and of packs (%j) is due", async (rows, recovered, oldest) => {
+  ])("shows when the first retry of rows (%j) and of packs (%j) is due", async (rows, recovered, oldest) => {
     await insertRows(db, "sweeps", [{ id: 1, heartbeat_at: 40 }]);
     await insertDeliveries(db, [
       ...rows.map((at, i) => ({
@@ -70,7 +70,7 @@ describe("the health of the system", () => {
   test.each([
     [["keyed", "deduplicated"]],
     [["deduplicated", "keyed"]],
-  ] as const)("tells how many requests had keys, and how many repeated one (%j)", async (names) => {
+  ] as const)("reports how many requests had keys, and how many repeated one (%j)", async (names) => {
     for (const name of names) await addToCount(db, name, name === "keyed" ? 5 : 2);
     await addToCount(db, "keyed", 6);
     expect(await readSystemHealth({ db })).toMatchObject({ keyed: 11, deduplicated: 2 });
@@ -162,7 +162,7 @@ describe("retries", () => {
     [{ without: "other" }, 2],
     [{ without: "third", destination: B }, 2],
     [{ without: "none" }, 5],
-  ])("for longer than a day are those that have not ended, of whom they are asked for (%j)", async (scope, count) => {
+  ])("for longer than a day are those that have not ended, of the requested destinations (%j)", async (scope, count) => {
     expect(await retryingForADay({ db }, scope, NOW)).toBe(count);
   });
 });
@@ -216,7 +216,7 @@ describe("outcomes", () => {
     expect(await countOutcomes({ db }, "dst_none", {})).toEqual(none);
   });
 
-  test("are those of the newest rows and packs where there are more than are counted", async () => {
+  test("are those of the newest rows and packs if there are more than are counted", async () => {
     const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= ${OUTCOMES_COUNTED})`;
     await run(`${numbers} INSERT OR IGNORE INTO deliveries (destination_id, event_id, state, give_up_at)
       SELECT 'dst_many', 128 + i, iif(i = 1, 'delivered', 'dead'), 0 FROM n`);
@@ -231,7 +231,7 @@ describe("requests with keys", () => {
   beforeEach(emptyDatabase);
   const keyed = async () => (await readCounts({ db })).keyed;
 
-  test("are counted once each, without those of the operator, whatever other walks there are", async () => {
+  test("are counted once each, without the operator's, whatever other walks there are", async () => {
     await insertRows(db, "cursors", [{ name: "archive", at: 0, row_id: 77 }]);
     const keys = (...names: string[]) => names.map((name) => ["acme", name] as const);
     await insertBundles(db, [
@@ -248,7 +248,7 @@ describe("requests with keys", () => {
     expect(await keyed()).toBe(4);
   });
 
-  test("are counted in so many bundles at a time", async () => {
+  test("are counted in a limited number of bundles at a time", async () => {
     await insertBundles(
       db,
       [1, 60_000, 60_001, 60_002].map((id) => ({ id, keys: [["acme", `${id}`]] as const, events: [{}] })),
@@ -261,7 +261,7 @@ describe("requests with keys", () => {
     expect(counts).toEqual([2, 4, 4]);
   });
 
-  test("write nothing where nothing is new, or nothing is stored", async () => {
+  test("write nothing if nothing is new, or nothing is stored", async () => {
     const { db: metered, used } = meteredD1(db);
     await countKeyed({ db: metered });
     expect(used().rowsWritten).toBe(0);
@@ -275,7 +275,7 @@ describe("requests with keys", () => {
 });
 
 describe("backlogs", () => {
-  test("are the waiting and the dead of each destination asked for, up to a limit", async () => {
+  test("are the waiting and dead deliveries of each requested destination, up to a limit", async () => {
     await emptyDatabase();
     await insertDeliveries(db, [
       ...[1, 2, 3].map((i) => ({ destination: A, event: 130 + i, state: "dead" as const })),
@@ -304,7 +304,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("are saved for an hour, and the others of it come back", async () => {
+  test("are saved for an hour, and the other readings of it are returned", async () => {
     await run("DELETE FROM backlog_snapshots");
     const at = [NOW - HOUR - 1, NOW - HOUR, NOW - HOUR + 1, NOW - 1, NOW, NOW + 1];
     await insertRows(

@@ -1,4 +1,4 @@
-/** What notifications are made of: destinations that are paused once, changes that are published once, and so many mails. */
+/** The statements behind notifications: destinations are paused once, changes are published once, and mails are limited. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { claimMail, isOperatorListening } from "../../src/features/notifications/sql.ts";
@@ -16,7 +16,7 @@ const HOUR = 3_600_000;
 
 beforeEach(emptyDatabase);
 
-test("of the destinations that are to be paused, those are that are active and not deleted", async () => {
+test("only active destinations that are not deleted are paused", async () => {
   await plainDestination("dst_active");
   await plainDestination("dst_paused", { status: "paused", status_reason: "manual", status_changed_at: 3 });
   await plainDestination("dst_deleted", { deleted_at: 2 });
@@ -61,7 +61,7 @@ describe("changes that have not been published", () => {
     await change(20, "dst_b");
   });
 
-  test("are found by their destinations and one time, with what there is to say of them", async () => {
+  test("are found by their destinations and one time, with their details", async () => {
     expect(await find({ ids: ["dst_b", "dst_c"], at: 10 })).toEqual([
       {
         ...{ id: "dst_b", tenant: "acme", url: "https://dst_b.example" },
@@ -79,7 +79,7 @@ describe("changes that have not been published", () => {
     expect([found.length, new Set(found.map(({ changedAt }) => changedAt))]).toEqual([50, new Set([5])]);
   });
 
-  test("are forgotten once they are published, and no others with them", async () => {
+  test("are removed once they are published, without others", async () => {
     const published = [
       ...(await find({ ids: ["dst_a"], at: 30 })),
       ...(await find({ ids: ["dst_a"], at: 10 })).filter(({ status }) => status === "active"),
@@ -96,7 +96,7 @@ describe("changes that have not been published", () => {
 });
 
 describe("a mail", () => {
-  test("about the same is sent once an hour", async () => {
+  test("about the same subject is sent once an hour", async () => {
     expect(await claimMail(env.DB, "acme", "a", HOUR)).toBe(true);
     expect(await claimMail(env.DB, "acme", "a", 2 * HOUR - 1)).toBe(false);
     expect(await claimMail(env.DB, "acme", "b", 2 * HOUR - 1)).toBe(true);
@@ -104,7 +104,7 @@ describe("a mail", () => {
     expect(await claimMail(env.DB, "acme", "b", 2 * HOUR)).toBe(false);
   });
 
-  test("is one of twenty in an hour to its reader, whatever others get", async () => {
+  test("is one of twenty in an hour to its recipient, whatever others get", async () => {
     const claim = (reader: string, about: number, now = 1) => claimMail(env.DB, reader, String(about), now);
     for (let i = 0; i < 19; i++) await claim("acme", i);
     await claim("acme2", 1);
@@ -116,7 +116,7 @@ describe("a mail", () => {
   });
 });
 
-test("the operator listens while a destination of its own is not deleted", async () => {
+test("the operator receives notifications while one of its destinations is not deleted", async () => {
   await plainDestination("dst_tenant");
   await plainDestination("dst_deleted", { tenant: "operator", deleted_at: 1 });
   expect(await isOperatorListening(env.DB)).toBe(false);

@@ -56,7 +56,7 @@ describe("the sweep of a database", () => {
   ])("has none to enqueue again: where its walk is %s", async (_, at, row, scheduled) => {
     await watermark(9);
     await cursor("scheduled", at, row);
-    // Of the other walk.
+    // The cursor of the other walk.
     await cursor("scheduled_checked", 1_600, 3);
     await bundle(3, HORIZON + 1, 1_600);
     expect(await work()).toEqual({ ...NOTHING, scheduled });

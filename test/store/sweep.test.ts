@@ -1,4 +1,4 @@
-/** What the sweep reads and writes: its lease, its progress, and what it finds lost, overdue or due. */
+/** The sweep's reads and writes: its lease, its progress, and the deliveries that it finds lost, overdue or due. */
 
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -82,7 +82,7 @@ describe("the sweep's row", () => {
     expect(await beginSweepPage(db, { lease: "one", page: 2 }, 200)).toEqual({ lost: part });
   });
 
-  test("is saved by whoever has the lease and the page, and by nobody else", async () => {
+  test("is saved only by the holder of the lease and the page", async () => {
     await beginSweep(db, "one", 100, 10);
     await beginSweepPage(db, { lease: "one", page: 1 }, 100);
     const before = await sweepRow();
@@ -103,7 +103,7 @@ describe("the sweep's row", () => {
     ['{"a":{"at":"5","failures":2,"cursor":[]}}', {}],
     ['{"a":{"at":5,"failures":null,"cursor":[]}}', {}],
     ['{"a":{"at":5,"failures":2,"cursor":"x"}}', {}],
-  ])("reads without the parts that somebody has broken (%s)", async (stored, parts) => {
+  ])("is read without broken parts (%s)", async (stored, parts) => {
     await moveWatermark(db, 1);
     await db.prepare("UPDATE sweeps SET parts = ?1").bind(stored).run();
     expect(await beginSweep(db, "one", 100, 10)).toEqual(parts);
@@ -130,7 +130,7 @@ test.each<[planned: number[], deliveries: number, count: number]>([
   [[2, 3], 5, 2],
   [[2, 4], 5, 1],
   [[2, 3, 0, 1], 5, 3],
-])("of bundles with %j planned deliveries, those fit together that have at most %d, and the first", (planned, deliveries, count) => {
+])("of bundles with %j planned deliveries, those with at most %d together fit, and the first always does", (planned, deliveries, count) => {
   const bundles = planned.map((planned) => ({ planned }));
   expect(fitting(bundles, deliveries)).toEqual(bundles.slice(0, count));
 });
@@ -176,7 +176,7 @@ describe("lost deliveries", () => {
       { destination: A, event: eventAt(5, 2), state: "delivered" },
       { destination: B, event: eventAt(5, 1), state: "delivered" },
       { destination: B, event: eventAt(7, 0), state: "delivered" },
-      // What nothing stores, except an operator: the bundles next to them have nothing to do with them.
+      // Values that only an operator could store: they do not affect the bundles next to them.
       { destination: A, event: eventAt(6, 0), state: "delivered" },
       { destination: A, event: eventAt(8, 0), state: "waiting" },
     ]);
@@ -192,7 +192,7 @@ describe("lost deliveries", () => {
   };
   const withoutScheduled = LOST.filter((one) => !one.startsWith("7/"));
 
-  test("are those that have neither a bit nor a row of their own", async () => {
+  test("are those without a bit and without a row", async () => {
     expect(await found(0)).toEqual({ upto: 7, more: false, lost: withoutScheduled, unreadable: [] });
   });
 
@@ -234,14 +234,14 @@ describe("lost deliveries", () => {
     [0, 1_000, 9, 9, 3, true],
     [2, 1_000, 9, 5, 4, true],
     [5, 1_000, 9, 1, 7, false],
-  ])("after bundle %i, up to the time %i, by %i bundles of %i deliveries, are looked for up to bundle %i", async (after, horizon, bundles, deliveries, upto, more) => {
+  ])("after bundle %i, up to the time %i, by %i bundles of %i deliveries, are searched up to bundle %i", async (after, horizon, bundles, deliveries, upto, more) => {
     const page = await found(after, { horizon }, { bundles, deliveries });
     const within = withoutScheduled.filter((one) => Number(one[0]) > after && Number(one[0]) <= upto);
     expect(page).toMatchObject({ upto, more });
     expect(page.lost.filter((one) => !one.startsWith("8/"))).toEqual(within);
   });
 
-  test("cost one round trip where nothing is planned, and two where nothing is lost", async () => {
+  test("cost one round trip if nothing is planned, and two if nothing is lost", async () => {
     const { db: metered, used } = meteredD1(db);
     await findLost(metered, 5, { ...reach, horizon: 300 }, most);
     expect(used().roundTrips).toBe(1);
@@ -282,7 +282,7 @@ describe("overdue deliveries", () => {
   const at = (destination: string, ...events: number[]) =>
     events.map((event) => `${destination} ${event} waiting/recovered`);
 
-  test("wait again: retries, and attempts whose lease has ended, and none that may yet come", async () => {
+  test("wait again: retries, and attempts whose lease has ended, but none that may still come", async () => {
     const before = await deliveryStates(db);
     const { destinations, ...found } = await recoverOverdue(db, HORIZON, NOW, 10);
     expect(found).toEqual({ recovered: 6, more: false });
@@ -305,7 +305,7 @@ describe("overdue deliveries", () => {
     });
   });
 
-  test("wait again at most so many rows and packs at a time, the most overdue first", async () => {
+  test("wait again in a limited number of rows and packs at a time, the most overdue first", async () => {
     expect(await recoverOverdue(db, HORIZON, NOW, 1)).toEqual({
       destinations: [B, B],
       recovered: 2,
@@ -316,7 +316,7 @@ describe("overdue deliveries", () => {
     expect(await recoverOverdue(db, HORIZON, NOW, 2)).toMatchObject({ recovered: 0, more: false });
   });
 
-  test("may be more where only the rows are as many as asked for", async () => {
+  test("may be more if only the rows reach the limit", async () => {
     await run("DELETE FROM packs");
     expect(await recoverOverdue(db, HORIZON, NOW, 2)).toMatchObject({ recovered: 2, more: true });
   });
@@ -391,14 +391,14 @@ describe("scheduled bundles", () => {
     expect(await walked(until, bounds)).toEqual(pages);
   });
 
-  test("are none where the walk is further than what is due", async () => {
+  test("are none if the walk is beyond everything due", async () => {
     const after = { at: 20, row: 3 };
     expect(await nextScheduled(db, after, 19, most)).toEqual({
       ...{ bundles: [], unreadable: [], upto: after, more: false },
     });
   });
 
-  test("that are removed meanwhile have nothing to be delivered", async () => {
+  test("that are removed meanwhile have no deliveries", async () => {
     const removing = interceptedD1(db, async (_, call) => {
       const result = await call();
       await run("DELETE FROM bundles WHERE id = 99");
@@ -409,7 +409,7 @@ describe("scheduled bundles", () => {
     expect(bundles).toEqual([{ id: 99, deliverAt: 41, plan: {} }]);
   });
 
-  test("are listed whenever they are due, so many after a position", async () => {
+  test("are listed whenever they are due, up to a number after a position", async () => {
     expect(await scheduledAfter(db, { at: 0, row: 0 }, 100)).toEqual(DUE.map(([id]) => id));
     expect(await scheduledAfter(db, { at: 20, row: 3 }, 3)).toEqual([4, 7, 1]);
   });
@@ -445,7 +445,7 @@ describe("deliveries that are to wait", () => {
     ...{ state: "waiting", reason: "recovered", ...columns },
   });
 
-  test("wait in packs, or in rows where they have a limit of their own, unless they have an outcome", async () => {
+  test("wait in packs, or in rows if they have their own limit, unless they have an outcome", async () => {
     await insertDeliveries(db, [{ destination: A, event: eventAt(2, 3), state: "delivered" }]);
     await insertPacks(db, [{ destination: A, bundle: 2, delivered: [4] }]);
     const rows = [0, 3, 4, 60].map((index) => record(eventAt(2, index)));
@@ -462,7 +462,7 @@ describe("deliveries that are to wait", () => {
     expect(results).toEqual([{ event: eventAt(2, 1) }, { event: eventAt(2, 3) }]);
   });
 
-  test("are written by one statement where one value holds them, and by none where there are none", async () => {
+  test("are written by one statement if one value holds them, and by none if there are none", async () => {
     const { db: metered, used } = meteredD1(db);
     await markWaiting(metered, []);
     expect(used().roundTrips).toBe(0);
@@ -472,7 +472,7 @@ describe("deliveries that are to wait", () => {
     expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(50);
   });
 
-  test("are written though each of them is in a pack of its own, and takes as many digits as it may", async () => {
+  test("are written even if each is in a separate pack, with the most digits", async () => {
     const last = Math.floor(Number.MAX_SAFE_INTEGER / 128);
     const rows = Array.from({ length: 10_001 }, (_, i) => ({
       ...record(eventAt(last - i, 99), { nextAttemptAt: START, giveUpAt: START }),

@@ -44,7 +44,7 @@ describe("among a hundred bundles, one a minute", () => {
   });
 });
 
-test("gaps between ids do no harm", async () => {
+test("gaps between ids do not matter", async () => {
   const rows = [3, 10, 11, 40, 1000];
   await store(rows);
   for (let minute = 0; minute < 1010; minute += 7) {
@@ -66,7 +66,7 @@ test("a missing bound leaves the range open", async () => {
   expect(await idRangeOf(env.DB, {})).toEqual({ first: 1, last: Number.MAX_SAFE_INTEGER });
 });
 
-test("reads a few rows, however many events there are", async () => {
+test("a range of time costs a few rows, however many events there are", async () => {
   await store(upTo(5000));
   const { db, used } = meteredD1(env.DB);
   await idRangeOf(db, { since: 2500 * MINUTE });

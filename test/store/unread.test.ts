@@ -39,7 +39,7 @@ const at = (event: number) => ({ destination: DESTINATION, position: { late: 0, 
 
 test.each([
   1, 2, 3, 4,
-])("is that of a scan, from any position and among scheduled ones (seed %i)", async (seed) => {
+])("the number of unread events is that of a scan, from any position and among scheduled ones (seed %i)", async (seed) => {
   const random = seededRandom(seed);
   const log = Array.from(
     { length: 40 },
@@ -66,7 +66,7 @@ test.each([
   expect(found).toEqual(expected);
 });
 
-test("reads a few rows for each place, however much is stored behind and before it", async () => {
+test("counting unread events reads a few rows for each position, however much is stored before and behind it", async () => {
   await store(Array.from({ length: 900 }, (_, i) => ({ bundle: i + 1, indexes: [0, 7] })));
   const metered = meteredD1(env.DB);
   const places = Array.from({ length: 50 }, (_, i) => at(eventAt(1 + 10 * i, 3)));
@@ -78,7 +78,7 @@ test("reads a few rows for each place, however much is stored behind and before 
   });
 });
 
-test("is of its own destination", async () => {
+test("the number of unread events is that of its own destination", async () => {
   await store([{ bundle: 1, indexes: [0] }], "dst_00000000000000000001");
   await store([{ bundle: 2, indexes: [0] }]);
   expect(await oldestUnread({ db: env.DB }, [at(0), at(eventAt(3, 0))])).toEqual([1_000_002, null]);

@@ -65,7 +65,7 @@ beforeAll(async () => {
 });
 
 describe("destinations with waiting deliveries", () => {
-  test("are found by their rows and by their packs, each once, with what they are", async () => {
+  test("are found by their rows and by their packs, each once, with their details", async () => {
     const { ids, isLast } = await waitingDestinations([env.DB], "", 10);
     expect([await standingDestinations(databases, ids), isLast]).toEqual([found, true]);
   });
@@ -77,8 +77,8 @@ describe("destinations with waiting deliveries", () => {
   });
 });
 
-describe("the standing of destinations", () => {
-  test("comes in the order asked for", async () => {
+describe("the status of destinations", () => {
+  test("comes in the requested order", async () => {
     const ids = ["dst_g", "dst_e", "dst_none", "dst_d"];
     const standing = await standingDestinations(databases, ids);
     expect(standing.map(({ id, paused, deleted }) => [id, paused, deleted])).toEqual([
@@ -89,7 +89,7 @@ describe("the standing of destinations", () => {
     ]);
   });
 
-  test("is not asked for where there are none", async () => {
+  test("is not queried if there are none", async () => {
     const { db, used } = meteredD1(env.DB);
     expect(await standingDestinations({ db }, [])).toEqual([]);
     expect(used().roundTrips).toBe(0);
@@ -117,7 +117,7 @@ describe("the waiting deliveries of a destination", () => {
     expect(await countWaiting(databases, "dst_g", limit)).toBe(Math.min(limit, 7));
   });
 
-  test("of all states of a pack are told apart from those that wait, at the ends of both halves", async () => {
+  test("are distinguished from other states of a pack, at the ends of both halves", async () => {
     expect(await countWaiting(databases, "dst_i", 1_000)).toBe(104);
   });
 });

@@ -119,13 +119,13 @@ describe("ending waiting deliveries", () => {
     expect(await env.DB.prepare("SELECT failed FROM replays").first("failed")).toBe(2);
   });
 
-  test("of an empty list asks nothing", async () => {
+  test("of an empty list makes no query", async () => {
     const { db, used } = meteredD1(env.DB);
     expect(await endWaiting(db, [], expired, NOW)).toBe(0);
     expect(used().roundTrips).toBe(0);
   });
 
-  test("of events that were removed ends them whatever their age limits, and no others", async () => {
+  test("of removed events ends them whatever their age limits, and no others", async () => {
     await insertDeliveries(env.DB, [
       { ...own(131), state: "waiting" },
       { ...own(132), state: "waiting" },
@@ -148,7 +148,7 @@ describe("ending waiting deliveries", () => {
   });
 });
 
-describe("cancelling what waits for a deleted destination", () => {
+describe("cancelling deliveries that wait for a deleted destination", () => {
   const at = (index: number, bundle = 2) => eventAt(bundle, index);
 
   test("cancels its waiting rows and bits, and nothing else", async () => {
@@ -186,7 +186,7 @@ describe("cancelling what waits for a deleted destination", () => {
     expect(await cancelWaitingDeliveries(env.DB, OWN, NOW + 1, 100)).toBe(0);
   });
 
-  test("takes up to so many rows and a tenth as many packs at a time, until none is left", async () => {
+  test("takes a limited number of rows and a tenth as many packs at a time, until none is left", async () => {
     const rows = Array.from({ length: 20 }, (_, i) => ({ ...own(128 + i), state: "waiting" as const }));
     await insertDeliveries(env.DB, rows);
     await insertDeliveries(
@@ -202,14 +202,14 @@ describe("cancelling what waits for a deleted destination", () => {
     expect(counts).toEqual([15 + 2, 5 + 2, 0]);
   });
 
-  test("writes no packs where there are none", async () => {
+  test("writes no packs if there are none", async () => {
     await insertDeliveries(env.DB, [{ ...own(131), state: "waiting" }]);
     const { db, used } = meteredD1(env.DB);
     expect(await cancelWaitingDeliveries(db, OWN, NOW, 10)).toBe(1);
     expect(used().roundTrips).toBe(2);
   });
 
-  test("leaves what has been sent, or is being sent, meanwhile", async () => {
+  test("leaves deliveries that have been sent, or are being sent, meanwhile", async () => {
     await insertDeliveries(env.DB, [
       { ...own(131), state: "waiting" },
       { ...own(132), state: "waiting" },
@@ -229,7 +229,7 @@ describe("cancelling what waits for a deleted destination", () => {
   });
 });
 
-/** What a walk over everything that waits finds in each page, from the beginning to its end. */
+/** The pages of a walk over all waiting deliveries, from the beginning to its end. */
 async function pagesOf(expire: typeof expireWaiting, limit: number, now = NOW) {
   const pages: [looked: number, ended: [string, number][], upto: string][] = [];
   let after: DeliveryKey | undefined = { destinationId: "", eventId: 0 };
@@ -342,7 +342,7 @@ describe("the walk over waiting packs", () => {
     ]);
   });
 
-  test("looks at no more packs of a page once 2,000 deliveries are to be ended", async () => {
+  test("reads no more packs of a page once 2,000 deliveries are to be ended", async () => {
     const packs = Array.from({ length: 21 }, (_, i) => ({ destination: OWN, bundle: 2 + i, waiting: all }));
     await insertPacks(
       env.DB,

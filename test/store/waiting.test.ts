@@ -84,7 +84,7 @@ async function storeForAnother(): Promise<void> {
   ]);
 }
 
-describe("a drain's look", () => {
+describe("a drain's read", () => {
   beforeEach(storeForAnother);
 
   test("finds the oldest and the newest in turn, beginning at a random end, and the destination", async () => {
@@ -96,7 +96,7 @@ describe("a drain's look", () => {
     expect(found?.id).toBe(destination);
   });
 
-  test("finds each once when the ends meet, and knows that these are all", async () => {
+  test("finds each once when the ends meet, and reports that these are all", async () => {
     await store("waiting", 1, 5);
     const found = await look({ ...ENDS, perEnd: 6 });
     expect(bundles(found.events)).toEqual([5, 1, 4, 2, 3]);
@@ -123,7 +123,7 @@ describe("a drain's look", () => {
     expect(found.probe).toBe(eventAt(3, 0));
   });
 
-  test("has the first of those that were attempted least for a probe", async () => {
+  test("has the first of the least attempted ones as the probe", async () => {
     await store("waiting", 1, 2, 3);
     await store("waiting", 3, 5, 1);
     await store("waiting", 6, 6, 2);
@@ -132,7 +132,7 @@ describe("a drain's look", () => {
     expect(probe).toBe(eventAt(5, 0));
   });
 
-  test("of a destination whose row is gone finds what waits there, and of one without any finds nothing", async () => {
+  test("for a destination whose row was deleted finds its waiting deliveries, and for one without any finds nothing", async () => {
     await store("waiting", 1, 2);
     await env.DB.prepare("DELETE FROM destinations WHERE id = ?1").bind(destination).run();
     const found = await look(ENDS, 0);
@@ -188,7 +188,7 @@ describe("a drain's look", () => {
     expect(new Set(bundles(between))).toEqual(new Set([53, 54]));
   });
 
-  test("takes packs and rows in turn: attempted deliveries do not starve beside the others", async () => {
+  test("takes packs and rows in turn, so that attempted deliveries do not starve beside the others", async () => {
     await store("waiting", 3, 4, 2);
     await packs(1, 2);
     await packs(5, 2);
@@ -235,7 +235,7 @@ describe("the rows read", () => {
     expect(await rowsRead(query)).toBe(before);
   });
 
-  test("are one for each delivery that a drain looks at, and a handful for the destination and packs", async () => {
+  test("are one for each delivery that a drain reads, and a few for the destination and packs", async () => {
     await store("waiting", 1, 100);
     world.d1.used();
     await look();

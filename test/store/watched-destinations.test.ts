@@ -35,7 +35,7 @@ async function watched(tenant: string | undefined, limit: number) {
   return [destinations.map(({ id }) => id.slice(4)).join(" "), total];
 }
 
-describe("of all destinations", () => {
+describe("among all destinations,", () => {
   test("all are looked at where they are no more than the limit, in order of their ids", async () => {
     await destinations("b c a");
     await destinations("gone", { deleted_at: 1 });
@@ -44,7 +44,7 @@ describe("of all destinations", () => {
     expect(await watched(undefined, 2)).toEqual(["c", 3]);
   });
 
-  test("those come first that have something waiting, then retries, then the newest events", async () => {
+  test("those with waiting deliveries come first, then those with retries, then those with the newest events", async () => {
     await destinations("a b c d e f g h");
     await destinations("gone", { deleted_at: 1 });
     await delivery("c", 1, "waiting");
@@ -59,7 +59,7 @@ describe("of all destinations", () => {
     expect(await watched(undefined, 3)).toEqual(["c e g", 8]);
   });
 
-  test("those that a thousand newer bundles are not for count as quiet", async () => {
+  test("those without deliveries in the thousand newest bundles count as quiet", async () => {
     await destinations("a b c");
     await insertBundles(env.DB, [{ events: [{ destinations: ["dst_a"] }] }]);
     const events = [{ destinations: ["dst_b"] }];
@@ -71,14 +71,14 @@ describe("of all destinations", () => {
   });
 });
 
-describe("of a tenant's destinations", () => {
+describe("among a tenant's destinations,", () => {
   beforeEach(async () => {
     await destinations("a b c d e f");
     await destinations("gone", { deleted_at: 1 });
     await destinations("theirs", { tenant: "rival" });
   });
 
-  test("those come first that have something waiting, then those with the newest deliveries", async () => {
+  test("those with waiting deliveries come first, then those with the newest deliveries", async () => {
     await delivery("b", 2, "waiting");
     await pack("e", 1, { waiting0: 1 });
     for (const bundle of [4, 9]) await pack("c", bundle, { delivered0: 1, ended_at: 1 });
@@ -108,7 +108,7 @@ describe("a sample", () => {
     return rows.map(({ id }) => id.slice(4)).join(" ");
   }
 
-  test("of all has each that is drawn once, the first and the last too, and no deleted one", async () => {
+  test("of all has each drawn one once, the first and the last included, and no deleted one", async () => {
     await destinations("a b");
     await destinations("gone", { deleted_at: 1 });
     await destinations("theirs", { tenant: "rival" });
@@ -136,7 +136,7 @@ describe("a sample", () => {
     expect(await drawn("acme", 3, [0.5])).toBe("");
   });
 
-  test("of a tenant has so many of its own, each once, as chance has it", async () => {
+  test("of a tenant has a random selection of its own, each once", async () => {
     await destinations("a b c d");
     await destinations("gone", { deleted_at: 1 });
     await destinations("theirs", { tenant: "rival" });

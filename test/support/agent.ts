@@ -16,7 +16,7 @@ type Options = Readonly<{
   view?: (destination: string) => Partial<GateView>;
 }>;
 
-/** The requests that reach the gates, and what these say. */
+/** Records the requests that reach the gates, and answers with views. */
 function gatesWith(view: NonNullable<Options["view"]>) {
   const stub = (name: string) => {
     const shown = { ...idleGateView, ...view(name) };
@@ -40,12 +40,12 @@ export function agentWith({ principal = { scopes }, services = {}, view = () => 
     services: { gates, ...services },
   });
 
-  /** A request of the current revision. */
+  /** Makes a request of the current revision. */
   function request(method: string, params: object = {}, headers: Record<string, string | null> = {}) {
     return call("POST", "/mcp", messageOf(method, params), { ...messageHeaders(method, params), ...headers });
   }
 
-  /** Calls a tool; its answer is read as the JSON that it is. */
+  /** Calls a tool, and returns its answer as JSON. */
   async function use(name: string, input: object = {}) {
     const { status, json, text } = await request("tools/call", { name, arguments: input });
     if (status !== 200 || !json.result)
@@ -56,7 +56,7 @@ export function agentWith({ principal = { scopes }, services = {}, view = () => 
   return { app, call, request, use };
 }
 
-/** The headers that repeat what a message says. */
+/** The headers that repeat the method and the name of a message. */
 export function messageHeaders(method: string, params: object = {}): Readonly<Record<string, string>> {
   const { name } = params as { name?: string };
   return {
@@ -66,7 +66,7 @@ export function messageHeaders(method: string, params: object = {}): Readonly<Re
   };
 }
 
-/** The message of a request, with what each says about its client. */
+/** The message of a request, with the information on its client that each request carries. */
 export function messageOf(method: string, params: object = {}, id: unknown = 1) {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": REVISION,

@@ -25,20 +25,20 @@ import { named } from "./world.ts";
 export { emptyDatabase, KEY };
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 
-/** What a gate says when it is asked why a delivery waits; null lets everything in. */
+/** A gate's answer to the question why a delivery waits; null: it would be admitted. */
 type Look = { reason: string; until: number | null } | null;
 
 type Options = Readonly<{
   services?: Partial<Services>;
   authenticate?: Authenticate;
   look?: (destination: string) => Look;
-  /** The events whose deliveries a gate says are in flight. */
+  /** The events whose deliveries a gate reports as in flight. */
   inFlight?: readonly number[];
-  /** What is tested instead of the API. */
+  /** The app to test instead of the API. */
   create?: typeof createApp | typeof createMcp | typeof createSvixApi;
 }>;
 
-/** An API and what it did to the world around it. */
+/** An API, and its effects on its surroundings. */
 export function testApi({
   services = {},
   authenticate,
@@ -99,7 +99,7 @@ export function testApi({
     }),
   );
 
-  /** One request with a valid key; a `body` that is neither text nor bytes goes as JSON. */
+  /** Makes a request with a valid key. A `body` that is neither text nor bytes is sent as JSON. */
   async function call(
     method: string,
     path: string,
@@ -134,7 +134,7 @@ export function testApi({
     };
   }
 
-  /** The deliveries that the messages name. */
+  /** The deliveries that the sent messages name. */
   const deliveries = () => named(messages as DeliveryMessage[]);
 
   return { app, call, messages, deliveries, steps, gateCalls, log, services: inWorld(env, contextless) };
@@ -162,7 +162,7 @@ export async function insertRow(table: string, row: Readonly<Record<string, unkn
   await insertRows(env.DB, table, [row]);
 }
 
-/** A destination of `acme` that nothing can be sent to: its secret opens with no key. */
+/** Inserts a destination of `acme` to which nothing can be sent: no key opens its secret. */
 export async function plainDestination(
   id: string,
   columns: Readonly<Record<string, unknown>> = {},

@@ -1,4 +1,7 @@
-/** A team of Cloudflare Access, as far as the dashboard sees it: keys that sign assertions, and the address where they are published. */
+/**
+ * The part of a Cloudflare Access team that the dashboard uses: keys that sign assertions, and the address where they
+ * are published.
+ */
 import { sign } from "hono/jwt";
 import type { Config } from "../../src/config.ts";
 import { roleRules } from "../../src/core/role-rules.ts";
@@ -60,14 +63,14 @@ function encoded(part: unknown): string {
     .replace(/=+$/, "");
 }
 
-/** The configuration of such a team; faults of the rules are thrown. */
+/** The configuration of such a team. Throws for faults of the rules. */
 export function accessWith(rules: string): NonNullable<Config["access"]> {
   const parsed = roleRules(rules);
   if (parsed.faults.length > 0) throw new Error(parsed.faults.join());
   return { issuer: ISSUER, audience: AUDIENCE, rules: parsed.rules };
 }
 
-/** The address of the team's keys, which shows those of the list, and counts its requests. */
+/** The address of the team's keys, which publishes those of the list and counts its requests. */
 export function publishedKeys(keys: SigningKey[]) {
   const requests: string[] = [];
   const state = { isDown: false };

@@ -1,4 +1,4 @@
-/** Attempt metrics: one that delivers at once, unless given otherwise, and random ones. */
+/** Attempt metrics: by default of a delivery that succeeds at once, and random ones. */
 import fc from "fast-check";
 import type { AttemptMetric } from "../../src/core/metrics.ts";
 import { results } from "../../src/core/retry/classify.ts";

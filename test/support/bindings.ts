@@ -1,13 +1,13 @@
 /**
- * Fake bindings that destinations may be. Both hand what they get to fake receivers, so that a test scripts and counts
- * them like any other receiver: a queue under `queue://NAME`, a service under the URL that it is called with.
+ * Fake bindings of destinations. Both pass what they get to fake receivers, so that tests script and count them like
+ * any other receiver: a queue under `queue://NAME`, a service under the URL that it is called with.
  */
 import type { DestinationBinding } from "../../src/destination-bindings.ts";
 import type { Receivers } from "./receivers.ts";
 
 type Tenants = DestinationBinding["tenants"];
 
-/** A queue that keeps what is sent; a script's status other than 2xx makes it throw its number as the runtime does. */
+/** A queue that records what is sent. A scripted status other than 2xx makes it throw its number as the runtime does. */
 export function queueBinding(receiver: Receivers, name: string, tenants: Tenants = "*"): DestinationBinding {
   const send = async (message: unknown, options: unknown): Promise<void> => {
     const init = {

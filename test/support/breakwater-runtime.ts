@@ -8,22 +8,22 @@ import { migrationFiles } from "./migration-files.ts";
 import { type Runtime, startRuntime } from "./runtime.ts";
 
 type Options = Readonly<{
-  /** Override its variables and secrets. */
+  /** Variables and secrets that override its own. */
   vars: Readonly<Record<string, string>>;
-  /** Another entry than that of wrangler.toml. */
+  /** An entry point instead of that of wrangler.toml. */
   main?: string;
-  /** Consumers besides those of wrangler.toml, by their queues. */
+  /** Consumers by queue, in addition to those of wrangler.toml. */
   queueConsumers?: object;
-  /** Bindings besides those of wrangler.toml. */
+  /** Bindings in addition to those of wrangler.toml. */
   queueProducers?: Readonly<Record<string, Readonly<{ queueName: string }>>>;
   serviceBindings?: Readonly<Record<string, string>>;
-  /** Workers beside it, given a directory. */
+  /** Makes further Workers, given a directory. */
   others?: (place: string) => Promise<readonly object[]>;
-  /** Serve https, with a certificate that nobody knows. */
+  /** Whether to serve https, with an unknown certificate. */
   https?: boolean;
 }>;
 
-/** An empty one. What it logs is dropped, but for what it says of its own faults. */
+/** Starts an empty Breakwater. Its log is dropped, except for lines about its own faults. */
 export function startBreakwater(options: Options): Promise<Runtime> {
   ensureDevVars();
   return startRuntime((place) => optionsIn(place, options), migrations());
@@ -47,13 +47,13 @@ async function optionsIn(
   return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs, https };
 }
 
-/** A Worker as its wrangler.toml describes it, bundled. */
+/** Bundles a Worker, and describes it as its wrangler.toml does. */
 export async function workerIn(
   place: string,
   config: string,
   main?: string,
 ): Promise<Readonly<Record<string, unknown>>> {
-  // What is bundled needs no rules about its modules.
+  // A bundle needs no rules about modules.
   const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, config)).workerOptions;
   const scriptPath = await bundleWorker(place, main, ["--config", config]);
   return { ...options, modules: true, modulesRoot: place, rootPath: place, scriptPath };

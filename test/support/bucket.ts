@@ -1,4 +1,4 @@
-/** The real local R2, empty at first, whose calls a test can count and break. */
+/** The real local R2, initially empty, whose calls a test can count and break. */
 import { env } from "cloudflare:workers";
 import { exchangeIn } from "../../src/core/archive.ts";
 import { counted } from "./meter.ts";
@@ -7,9 +7,9 @@ type Method = "put" | "get" | "list" | "delete";
 
 export type TestBucket = Readonly<{
   bucket: R2Bucket;
-  /** Runs before each call from now on: it may throw, or never end. */
+  /** Sets a hook that runs before each call: it may throw, or never end. */
   before: (hook: (method: Method) => Promise<void> | void) => void;
-  /** Calls that have begun. */
+  /** The number of calls that have begun. */
   called: (method: Method) => number;
   /** The most calls that were under way at the same time. */
   mostOpen: () => number;
@@ -66,7 +66,7 @@ export async function storedObjects(): Promise<Readonly<{ name: string; text: st
   );
 }
 
-/** The exchange in an object, whosever it is. */
+/** The exchange in an object, of any delivery. */
 export function exchangeOf({ text }: Readonly<{ text: string }>) {
   const { tenant, destination, at } = JSON.parse(text);
   const exchange = exchangeIn(text, { event: 0, destination, at }, tenant);

@@ -1,6 +1,6 @@
 /**
- * Bundles written straight into a database, as intake would have committed them: some with the events given, or very many
- * by one statement that repeats a bundle. For tests that need a history that would take too long to post.
+ * Writes bundles straight into a database, as intake would have committed them: a few with given events, or very many
+ * by one statement that repeats a bundle. For tests whose history would take too long to post.
  */
 import {
   deliveriesOf,
@@ -25,15 +25,15 @@ export type EventRow = Readonly<{
   tags?: readonly string[];
   channels?: readonly string[];
   ttlSeconds?: number;
-  /** Its body as it was posted, instead of an envelope of `data`, and what that is. */
+  /** The posted body, instead of an envelope of `data`, and its type. */
   content?: Readonly<{ text: string; type: string }>;
-  /** Its own request headers. */
+  /** The event's own request headers. */
   headers?: RequestHeaders;
 }>;
 
 export type BundleRow = Readonly<{
   events: readonly EventRow[];
-  /** By default the next id of the database. */
+  /** Default: the next id of the database. */
   id?: number;
   /** Epoch ms. */
   acceptedAt?: number;
@@ -91,7 +91,7 @@ function hexOf(bytes: Uint8Array): string {
   return hex;
 }
 
-/** Events in full bundles, or in bundles of `size` each. */
+/** Groups events into full bundles, or into bundles of `size` each. */
 export function bundlesOf(
   events: readonly EventRow[],
   times: Omit<BundleRow, "events" | "id"> = {},
@@ -104,7 +104,7 @@ export function bundlesOf(
   }));
 }
 
-/** The part of D1 that is needed here: benches in Node have no more of it. */
+/** The part of D1 that is needed here. Benches in Node have no more. */
 type Database = Readonly<{
   prepare: (sql: string) => Readonly<{
     bind: (...values: unknown[]) => Readonly<{ run: () => Promise<unknown> }>;
@@ -120,7 +120,7 @@ const INSERT = `
     value ->> 'count', value ->> 'planned', value ->> 'plan', value ->> 'header', unhex(value ->> 'hex')
   FROM json_each(?1)`;
 
-/** Characters of one parameter, which may have 2 MB. */
+/** The most characters of one parameter, which may have 2 MB. */
 const CHARACTERS = 1_000_000;
 
 /** Writes the bundles; returns the ids of their events, in order. */

@@ -1,6 +1,6 @@
 /**
- * A virtual world in which nothing comes by itself: nobody consumes its queues, and there is no cron. A test hands messages
- * to the handlers, and sees what they make of them, what they send, and what they ask of the gates.
+ * A virtual world in which nothing happens by itself: nothing consumes its queues, and there is no cron. A test passes
+ * messages to the handlers, and checks what they do with them, what they send, and what they request of the gates.
  */
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
@@ -17,18 +17,18 @@ export type GateCall = Readonly<{
   at: number;
 }>;
 
-/** What a gate answers to a call; `real` makes it. */
+/** A gate's answer to a call; `real` makes the real call. */
 type Answer = (call: GateCall, real: () => Promise<unknown>) => Promise<unknown>;
 
-/** No handler takes longer. */
+/** The longest time that a handler may take. */
 const MOST_MS = 120_000;
-/** What a call takes, there and back. */
+/** How long a call takes, there and back. */
 const CALL_MS = 2;
 
 type Handled = Readonly<{
-  /** How many times its messages have come, this time included. */
+  /** How many times its messages have been delivered, including this time. */
   attempts?: number;
-  /** What the handler is given instead of services. */
+  /** Replaces services of the handler. */
   instead?: (services: Services) => Partial<Services>;
 }>;
 
@@ -81,7 +81,7 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
     return { idFromName, get } as unknown as Services["gates"];
   }
 
-  /** Runs a handler to its end; whatever it does in the background goes on when time does. Rejects when it throws. */
+  /** Runs a handler to its end; its background work continues while time passes. Rejects when the handler throws. */
   async function handled<T>(
     name: string,
     handler: (services: Services) => Promise<T>,
@@ -108,7 +108,7 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
     return results;
   }
 
-  /** Posts so many events in one request, and returns their messages. */
+  /** Posts `count` events in one request, and returns their messages. */
   async function post(count = 1, posted?: Posted): Promise<DeliveryMessage[]> {
     let ended = false;
     void world.post(count, posted).then(() => {
@@ -127,20 +127,20 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
     bury: (bodies: readonly unknown[], how: Handled = {}) =>
       consumed("breakwater-dead", consumeDeadLetters, bodies, { attempts: 100, ...how }),
     drain: (body: unknown, how: Handled = {}) => consumed("breakwater-drains", consumeDrains, [body], how),
-    /** The drains of one batch. */
+    /** Consumes drains as one batch. */
     drainTogether: (bodies: readonly unknown[], how: Handled = {}) =>
       consumed("breakwater-drains", consumeDrains, bodies, how),
-    /** What the handlers have sent since the last time of asking. */
+    /** Returns what the handlers have sent since the last call. */
     sent: deliveries.taken,
     sentDrains: drains.taken,
     sentUpkeep: upkeep.taken,
     gateCalls,
-    /** What a method of gates was given, call by call; of one destination, or of all. */
+    /** The arguments of each call to this method of gates; of one destination, or of all. */
     asked: (method: string, destination?: string) =>
       gateCalls
         .filter((call) => call.method === method && (destination ?? call.destination) === call.destination)
         .map(({ given }) => given[0] as Record<string, unknown>),
-    /** From now on gates answer so. */
+    /** Sets how gates answer from now on. */
     answering: (next: Answer) => {
       answer = next;
     },

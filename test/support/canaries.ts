@@ -1,5 +1,5 @@
 /**
- * Canaries: one secret of each kind that nothing else looks like, and every text that a story has left anywhere. A canary
+ * Canaries: one secret of each kind, unlike anything else, and every text that a scenario has left anywhere. A canary
  * that is found where it may not be, in any form, has leaked.
  */
 import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
@@ -14,11 +14,11 @@ export type Trace = Readonly<{ where: string; text: string }>;
 export type Canary = Readonly<{
   name: string;
   secret: string;
-  /** Where it belongs, by the beginning of `where`: the answer that shows it once. */
+  /** Where it may be, by the beginning of `where`: the answer that shows it once. */
   allowed?: readonly RegExp[];
 }>;
 
-/** Every canary that is in a text where it may not be, named with the place. */
+/** Every canary in a text where it may not be, with the place. */
 export function leaksIn(canaries: readonly Canary[], traces: readonly Trace[]): string[] {
   const known = canaries.map((canary) => {
     const pieces = new SecretPieces();
@@ -34,7 +34,7 @@ export function leaksIn(canaries: readonly Canary[], traces: readonly Trace[]): 
   );
 }
 
-/** Every row of every table in every database, a trace each; compressed bytes are expanded. */
+/** Every row of every table in every database, as a trace each; compressed bytes are expanded. */
 export const storedRows = unlessWritten(async (): Promise<readonly Trace[]> => {
   const traces = testDatabases.map(async (db, number) => {
     const { results: tables } = await db
@@ -56,12 +56,12 @@ export const storedRows = unlessWritten(async (): Promise<readonly Trace[]> => {
   return (await Promise.all(traces)).flat();
 });
 
-/** Every object that is kept in R2. */
+/** Every object in R2. */
 export async function keptObjects(): Promise<Trace[]> {
   return (await storedObjects()).map(({ name, text }) => ({ where: `R2 ${name}`, text: `${name} ${text}` }));
 }
 
-/** Everything that the storage of any gate or intake holds. */
+/** Everything in the storage of any gate or intake. */
 export async function objectStorage(): Promise<Trace[]> {
   const traces: Trace[] = [];
   for (const [kind, namespace] of Object.entries({ GATES: env.GATES, INTAKE: env.INTAKE })) {

@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until the test advances it; `Date.now()` too, because the gate reads that. It starts in
- * 2050, so that the runtime, which has the real time, never runs a Durable Object's alarm by itself.
+ * A clock that stands still until the test advances it. So does `Date.now()`, because the gate reads it. The clock
+ * starts in 2050, so that the runtime, which has the real time, never runs a Durable Object's alarm by itself.
  */
 import { vi } from "vitest";
 import { TAIL_EVERY_MS } from "../../src/features/deliveries/tail.ts";
@@ -12,17 +12,17 @@ type Sleeper = Readonly<{ ms: number; until: number; wake: () => void }>;
 
 export type Clock = Readonly<{
   now: () => number;
-  /** Sleeps until the clock has been advanced so far; rejects when the signal is aborted. */
+  /** Sleeps until the clock has been advanced by `ms`; rejects when the signal is aborted. */
   sleep: (ms: number, signal?: Cancellation) => Promise<void>;
   /** Advances the clock, and wakes sleepers in order. */
   pass: (ms: number) => void;
   /** Advances the clock to the first sleeper and wakes it; false when nothing sleeps. */
   wakeFirst: () => boolean;
-  /** Resolves as soon as so many sleepers sleep for exactly `ms`. */
+  /** Resolves as soon as `sleepers` sleepers sleep for exactly `ms`. */
   asleep: (ms: number, sleepers?: number) => Promise<void>;
 }>;
 
-/** The same sleep, but the pauses of a stream of deliveries pass at once. */
+/** The same sleep, except that the pauses of a stream of deliveries end at once. */
 export function withoutTailPauses(sleep: Clock["sleep"]): Clock["sleep"] {
   return (ms, signal) => (ms === TAIL_EVERY_MS ? Promise.resolve() : sleep(ms, signal));
 }

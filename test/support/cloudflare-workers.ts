@@ -1,4 +1,4 @@
-/** What the simulation in Node takes for the runtime's module: as much of it as the gate's class needs. */
+/** Replaces the runtime's module in simulations in Node: the part of it that the gate's class needs. */
 export class DurableObject<Env = unknown> {
   protected readonly ctx: DurableObjectState;
   protected readonly env: Env;

@@ -4,7 +4,7 @@ import { keysOf, MASTER_KEYS } from "./vault.ts";
 
 export const KEY = "test-admin-key-0123456789";
 
-/** A new one each time, for tests change what they have got. */
+/** Makes a new configuration each time, because tests change it. */
 export function testConfig(other: Partial<Config> = {}): Config {
   return {
     adminKey: KEY,

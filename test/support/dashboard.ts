@@ -1,6 +1,6 @@
 /**
- * The dashboard over the real D1 of the test, as a browser sees it: with a cookie, an origin, and forms.
- * Gates are made of what the test says they show.
+ * The dashboard over the real D1 of the test, as a browser uses it: with a cookie, an origin, and forms. Gates show
+ * what the test says.
  */
 import { env } from "cloudflare:workers";
 import type { FiguresQuery, GateFigures, GateView } from "../../src/core/gate-view.ts";
@@ -25,9 +25,9 @@ export type BrowserOptions = Readonly<{
   /** Whether the deployment calls private addresses. */
   allowPrivate?: boolean;
   view?: Partial<GateView>;
-  /** What the gates have counted in this minute. */
+  /** The gates' counts of this minute. */
   metrics?: readonly AttemptMetric[];
-  /** Methods of the gate that do something else. */
+  /** Methods of the gate that the test replaces. */
   gate?: object;
 }>;
 
@@ -112,7 +112,7 @@ export function testBrowser(
 
   const ownPage = { origin: ORIGIN, "sec-fetch-site": "same-origin" };
 
-  /** Sends a form of the dashboard's own page. */
+  /** Sends a form of one of the dashboard's pages. */
   function post(
     path: string,
     fields: Record<string, string> | URLSearchParams = {},
@@ -125,7 +125,7 @@ export function testBrowser(
     gateCalls,
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
-    /** Sends a form of such a page that may have a file in it. */
+    /** Sends a form of such a page, which may contain a file. */
     send: (path: string, body: FormData) => call("POST", path, { body, headers: ownPage }),
     /** The cookie that the browser would send. */
     cookie,
@@ -146,7 +146,7 @@ export async function signedIn(): Promise<Browser> {
   return browser;
 }
 
-/** A browser in which somebody has signed in with a new key: of a tenant, or with fewer scopes. */
+/** A browser in which a person has signed in with a new key: of a tenant, or with fewer scopes. */
 export async function signedInWith(
   key: Readonly<{ tenant?: string; scopes: readonly string[]; expires_at?: string }>,
 ): Promise<Browser> {
@@ -156,7 +156,7 @@ export async function signedInWith(
   return browser;
 }
 
-/** A browser in which somebody has signed in with a key of the tenant. */
+/** A browser in which a person has signed in with a key of the tenant. */
 export function customer(tenant: string, readOnly = false): Promise<Browser> {
   return signedInWith({ tenant, scopes: readOnly ? ["read"] : ["read", "admin"] });
 }

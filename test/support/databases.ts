@@ -24,8 +24,8 @@ export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): 
 }
 
 /**
- * A reading of the databases that is repeated only when rows have been written since, by SQLite's own count: it rises with each
- * row that is inserted, updated or deleted, whatever becomes of it.
+ * Caches a reading of the databases until rows have been written, by SQLite's own count: it rises with each row that is
+ * inserted, updated or deleted, even if the transaction is rolled back.
  */
 export function unlessWritten<T>(read: () => Promise<T>): () => Promise<T> {
   let last: Readonly<{ written: string; value: T }> | undefined;
@@ -37,12 +37,12 @@ export function unlessWritten<T>(read: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Destinations first: removing one writes to `tenants` by a trigger. */
+/** Destinations come first: removing one writes to `tenants` by a trigger. */
 const tables = [destinations, groups, sharedHosts, ...Object.values({ ...settings, ...events })].map(
   (table) => getTableName(table),
 );
 
-/** One statement, because each by itself costs the simulator more than the rows that a test has left. */
+/** One statement, because in the simulator separate ones cost more than deleting the few rows that a test has left. */
 const EMPTYING = tables.map((table) => `DELETE FROM ${table}`).join(";");
 
 /** Empties every table of a database. */
@@ -59,7 +59,7 @@ const SCHEMA = `
   SELECT json_group_array(json_array(type, name, sql)) AS schema
   FROM (SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB '_cf_*' ORDER BY type, name)`;
 
-/** The schemas of databases as the migrations have left them: files of tests share a Worker, and this module. */
+/** The schemas of the databases after the migrations: test files share a Worker, and this module. */
 const migrated = new Map<D1Database, string>();
 
 async function schemaOf(db: D1Database): Promise<string> {
@@ -71,7 +71,7 @@ export async function isMigrated(db: D1Database): Promise<boolean> {
   return migrated.get(db) === (await schemaOf(db));
 }
 
-/** Notes that all migrations have been applied. */
+/** Records that all migrations have been applied. */
 export async function noteMigrated(db: D1Database): Promise<void> {
   migrated.set(db, await schemaOf(db));
 }

@@ -75,7 +75,7 @@ const crash = fc.option(fc.integer({ min: 1, max: 14 }), { nil: undefined, freq:
 const which = fc.nat(1);
 const jumps = fc.constantFrom(-2_000, 1_000, 10_000, 30_000, MINUTE, 5 * MINUTE, 20 * MINUTE, 70 * MINUTE);
 
-/** Answers that end a delivery are drawn more often. */
+/** Sequences of answers, in which answers that end a delivery are more frequent. */
 export const answerSequence = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
   minLength: 1,
   maxLength: 6,
@@ -151,19 +151,22 @@ export const steps: fc.Arbitrary<Step>[] = [
   }),
 ];
 
-/** From now on the destination gives these answers in turn; the last one forever. */
+/** Sets the destination's answers from now on; the last one is repeated. */
 export function script({ world, destinations }: Real, i: number, names: readonly string[]): void {
   world.receiver.script(urlOf(destinations[i] ?? ""), ...names.map((name) => answers[name]?.(world) ?? 204));
 }
 
-/** Evicts the gate, which loses its memory. It must be in memory first. */
+/** Evicts the gate, which then loses its memory. It must be in memory first. */
 async function evict(destination: string): Promise<void> {
   const gate = gateOf(destination);
   await gate.destinationState();
   await evictDurableObject(gate);
 }
 
-/** An operator who resumes a destination wants it tried at once: its gate ends the hold that the receiver asked for. */
+/**
+ * Resumes a destination as an operator does who wants it tried at once: its gate ends the hold that the receiver asked
+ * for.
+ */
 export async function resume(
   destination: string,
   { runtime, requestLog }: Real,

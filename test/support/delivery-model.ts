@@ -1,6 +1,6 @@
 /**
- * A model of deliveries that the stored rows are compared with: what may have become of each delivery in a random
- * history. After each step the model takes the requests that were made since, and the rows must agree. Where a crash or
+ * A model of deliveries with which the stored rows are compared: the possible outcomes of each delivery in a random
+ * history. After each step the model reads the requests that were made since, and the rows must agree. If a crash or
  * the age limit leaves the outcome open, a delivery has several possible outcomes, and its row decides.
  */
 
@@ -19,10 +19,10 @@ export const retry = {
   give_up_after: GIVE_UP_MS / 1000,
   expire_unattempted_after: GIVE_UP_MS / 1000,
 };
-/** The longest wait of the schedule, and what a hold may add to it. */
+/** The longest wait of the schedule, and how much a hold may add to it. */
 const LONGEST_WAIT_MS = 5 * MINUTE;
 
-/** What became of a delivery since it was planned, replayed or retried by hand. */
+/** The outcome of a delivery since it was planned, replayed or retried by hand. */
 type Outcome = Readonly<{ attempts: number; end?: "delivered" | "dead" | "cancelled" }>;
 
 const NOT_ATTEMPTED: Outcome = { attempts: 0 };
@@ -49,17 +49,17 @@ export type Replay = Readonly<{
   failed: number;
 }>;
 
-/** The deliveries a replay covers that have not been started again yet, how many there were, and how many it requeued. */
+/** The deliveries that a replay covers and has not restarted yet, how many it covered, and how many it has requeued. */
 type Covered = { readonly left: Set<string>; readonly total: number; requeued: number };
 
 export type Model = {
   readonly deliveries: Map<string, Possible>;
   readonly replays: Map<string, Covered>;
-  /** Retried by hand in this step, successfully or not. */
+  /** Deliveries retried by hand in this step, successfully or not. */
   readonly retried: Set<string>;
   readonly paused: Set<string>;
   readonly deleted: Set<string>;
-  /** Requests that the model has taken. */
+  /** The number of requests that the model has read. */
   seen: number;
 };
 
@@ -119,7 +119,7 @@ function isCovered({ destination, include, createdAt }: Replay, row: DeliveryRow
   return row.destinationId === destination && row.state === include && isOver;
 }
 
-/** A higher generation was started by a replay or by hand. */
+/** A higher generation was started, by a replay or by hand. */
 function startAgain(model: Model, key: string, row: DeliveryRow, replays: readonly Replay[]): void {
   const before = model.deliveries.get(key);
   if (!before || row.generation <= (before.row?.generation ?? 0)) return;
@@ -163,7 +163,7 @@ function textOf(row: DeliveryRow | undefined): string {
   return row ? `${row.state} (${row.reason}) after ${row.attempts} attempts` : "without a row";
 }
 
-/** What is wrong when everything should have ended, in sentences. */
+/** The faults when everything should have ended, in sentences. */
 export async function faultsAtEnd({ deliveries, replays }: Model): Promise<string[]> {
   const open = [...deliveries].filter(([, { outcomes }]) => outcomes[0]?.end === undefined);
   const stored = await storedReplays();

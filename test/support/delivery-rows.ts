@@ -1,6 +1,6 @@
 /**
- * Deliveries stored by their events, as rows of the schema's model or as bits with their ends, for tests that compare what
- * is read with all that is stored. Those that need only a few columns are in stored-deliveries.ts.
+ * Stores deliveries as rows of the schema or as bits with their ends, for tests that compare what is read with
+ * everything that is stored. stored-deliveries.ts is for tests that need only a few columns.
  */
 
 import { getTableColumns } from "drizzle-orm";
@@ -11,7 +11,7 @@ import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import { deliveries } from "../../src/store/tables.ts";
 import { insertPacks, insertRows } from "./stored-deliveries.ts";
 
-/** A delivery in a row of its own; by default it is dead. */
+/** A delivery as a row; by default it is dead. */
 export function deliveryRow(columns: DeliveryKey & Partial<DeliveryRow>): DeliveryRow {
   return { ...WITHOUT_ATTEMPT, state: "dead", giveUpAt: 0, ...columns };
 }
@@ -33,13 +33,13 @@ export async function storeDeliveries(
 type Packed = DeliveryKey & Readonly<{ state: "waiting" | "inFlight" | "delivered" | "cancelled" }>;
 
 type Columns = Readonly<{
-  /** When those that have ended did; the attempts of delivered ones took no time. */
+  /** When the ended deliveries ended; attempts of delivered ones took no time. */
   endedAt?: number;
-  /** What the receivers of delivered ones answered. */
+  /** The receivers' status for delivered ones. */
   status?: number;
 }>;
 
-/** Stores deliveries as bits, all those of a bundle for a destination in one pack. */
+/** Stores deliveries as bits: all deliveries of a bundle to a destination in one pack. */
 export async function storePacked(
   db: D1Database,
   deliveries: readonly Packed[],

@@ -1,6 +1,6 @@
 /**
- * How far tests that explore go: CI makes always the same, moderate number of runs; `npm run test:nightly` makes many more, from a
- * seed of its own, which it prints.
+ * How much exploring tests explore. CI always makes the same, moderate number of runs; `npm run test:nightly` makes
+ * many more, from a new seed, which it prints.
  */
 import fc from "fast-check";
 import { inject } from "vitest";
@@ -18,12 +18,12 @@ const nightlySeed = inject("nightlySeed");
 
 export const isNightly = nightlySeed !== 0;
 
-/** How many runs a property has. */
+/** The number of runs of a property. */
 export function runs(inCi: number, everyNight: number): number {
   return isNightly ? everyNight : inCi;
 }
 
-/** The seed of a property: another one in CI where its histories are known to be rich. */
+/** The seed of a property. In CI it is another one where its histories are known to be rich. */
 export function propertySeed(inCi = CI_SEED): number {
   return isNightly ? nightlySeed : inCi;
 }

@@ -12,7 +12,7 @@ import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundl
 
 export const CROWDED = "crowded";
 export const FOREIGN_EVENTS = 100_000;
-/** How many destinations, keys, sessions, replays, and deliveries of one event the tenant has. */
+/** How many destinations, keys, sessions, replays and deliveries of one event the tenant has. */
 export const THOUSAND = 1_000;
 const FOREIGN_BUNDLES = FOREIGN_EVENTS / MAX_EVENTS;
 /** The bundle of an event for all of the tenant's destinations. */
@@ -24,11 +24,11 @@ const DAY_MS = 86_400_000;
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
-/** SQL of an id. Its first character spreads ids over all others, the second one is for the owner. */
+/** SQL of an id. The first character spreads ids over all others; the second marks the owner. */
 const idOf = (kind: string, owner: "f" | "m", n: string) =>
   `'${kind}_' || substr('${ALPHABET}', ${n} % 32 + 1, 1) || '${owner}' || printf('%018d', ${n})`;
 
-/** The id of the tenant's n-th thing of a kind. */
+/** The id of the tenant's n-th object of a kind. */
 export function idOfOwn(kind: "dst" | "key" | "rpl" | "era" | "act", n: number): string {
   return `${kind}_${ALPHABET[n % 32]}m${String(n).padStart(18, "0")}`;
 }
@@ -59,7 +59,7 @@ const deliveryOf = (destination: string, event: string, n: string) => `${destina
   1 + ${n} % 3, iif(${n} % 10 = 1, ${NOW} + ${n} % 3600000, NULL), ${NOW + DAY_MS},
   iif(${n} % 10 > 1, ${NOW} - 1000, NULL), 503, '[{"at":${NOW},"latencyMs":5,"status":503}]'`;
 
-/** Bundles of a hundred events each, over the past thirty days. */
+/** Bundles of a hundred events each, spread over the past thirty days. */
 function bundlesFrom(count: number, eventOf: (i: number) => EventRow): BundleRow[] {
   const events = Array.from({ length: count }, (_, i) => ({
     type: "order.paid",
@@ -85,7 +85,7 @@ const applicationsOf = (count: number, id: string) => `
   INSERT INTO applications (id, uid, name, created_at, updated_at) ${numbers(count)}
   SELECT ${id}, 'uid-' || ${id}, 'A name', ${NOW}, ${NOW} FROM n`;
 
-/** One in ten waits for a decision. */
+/** Requested actions, of which one in ten waits for a decision. */
 const actionsOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO agent_actions (id, tenant, tool, input, state, created_at, expires_at) ${numbers(count)}
   SELECT ${idOf("act", owner, "i")}, ${tenant}, 'pause_destination', '{}', iif(i % 10 = 5, 'pending', 'done'),
@@ -96,13 +96,13 @@ const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
   SELECT ${idOf("key", owner, "i")}, ${tenant}, '["read"]', 'x', ${NOW},
     iif(${owner === "f" ? "i % 2" : "0"}, ${NOW}, NULL) FROM n`;
 
-/** The tenant's are spread among the others, and are about its destinations. */
+/** Changes. The tenant's are spread among the others, and concern its destinations. */
 const changesOf = (owner: "f" | "m", count: number, tenant: string, offset: number) => `
   INSERT INTO audit_entries (id, at, tenant, actor, action, subject) ${numbers(count)}
   SELECT (${NOW - DAY_MS}) * 1024 + i * 100 + ${offset}, ${NOW - DAY_MS}, ${tenant},
     '{"kind":"admin_key","key":null,"session":null}', 'destination.paused', ${idOf("dst", owner, `(1 + i % ${THOUSAND})`)} FROM n`;
 
-/** Nearly all have not expired: others were removed before. */
+/** Sessions, of which nearly all are valid: expired ones were removed before. */
 const sessionsOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO sessions (id, key_id, tenant, scopes, created_at, expires_at) ${numbers(count)}
   SELECT '${owner}' || i, NULL, ${tenant}, '["read"]', ${NOW} - i * 60000, ${NOW} + ${DAY_MS / 2} - i * 60000 FROM n`;
@@ -119,7 +119,7 @@ const erasuresOf = (owner: "f" | "m", count: number, tenant: string) => `
   SELECT ${idOf("era", owner, "i")}, ${tenant}, 'event', iif(i < 20, 'running', 'completed'), ${NOW} + 60000, ${NOW}, ${NOW},
     iif(i < 20, NULL, ${NOW}) FROM n`;
 
-/** All but a few are archived, and are passed over by whoever looks for the others. */
+/** Event types. All but a few are archived, so that readers of the others skip them. */
 const eventTypesUpTo = (count: number) => `
   INSERT INTO event_types (name, description, validates, archived_at, created_at, updated_at) ${numbers(count)}
   SELECT 'a.crowd.' || printf('%04d', i), 'One of a crowd', 0, iif(i <= 400, ${NOW}, NULL), ${NOW}, ${NOW} FROM n`;
@@ -165,7 +165,7 @@ export async function inviteEveryone(): Promise<void> {
      SELECT ${deliveryOf(ownId, String(WIDE_EVENT), "i")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(OWN_EVENTS - 100)}
      SELECT ${deliveryOf(busyId, eventFrom(WIDE_BUNDLE + 1), "(i / 7)")} FROM n`,
-    // Delivered ones are in packs, and half of the waiting ones.
+    // Delivered ones are in packs, and so are half of the waiting ones.
     ...packing("delivered", "true"),
     ...packing("waiting", "event_id % 2"),
     applicationsOf(THOUSAND, "'app_' || i"),

@@ -1,6 +1,6 @@
 /**
- * A server with the API of Svix, as far as an import uses it: for what Breakwater's own never says, such as
- * transformations and short pages. It keeps what it is given, and refuses a `uid` that is taken.
+ * A server with the parts of the Svix API that an import uses: for answers that Breakwater's own API never gives, such
+ * as transformations and short pages. It stores what it is given, and refuses a `uid` that is taken.
  */
 import type { AddressInfo } from "node:net";
 import { localServer } from "./local-server.ts";
@@ -12,9 +12,9 @@ export type FakeEndpoint = {
   secret: string;
   headers: Record<string, string>;
   sensitive: string[];
-  /** By the name of the route: "transformation". */
+  /** Extras by the name of the route: "transformation". */
   extras: Record<string, Json>;
-  /** What the list shows besides. */
+  /** Further fields that the list shows. */
   shown: Json;
 };
 
@@ -44,14 +44,14 @@ export class FakeSvix {
   eventTypes: Json[] = [];
   operationalWebhooks: Json[] = [];
   token = TOKEN;
-  /** Entries of a page, whatever is asked for. */
+  /** Entries of a page, whatever limit is requested. */
   pageSize = 2;
-  /** Answers in place of the server; undefined: the server answers. */
+  /** Answers instead of the server; undefined lets the server answer. */
   before: (request: Request, path: string) => Promise<Response | undefined> | Response | undefined = () =>
     undefined;
   /** Every request, as `GET /api/v1/app`. */
   readonly requests: string[] = [];
-  /** Its document, by which Breakwater shows that it takes channels. */
+  /** Its OpenAPI document, by which Breakwater shows that it takes channels. */
   document: Json | undefined;
   #made = 0;
 
@@ -148,7 +148,7 @@ function refused(status: number, detail = "Not found"): Response {
   return Response.json({ code: "error", detail }, { status });
 }
 
-/** The same behind a port of this machine. */
+/** Serves the fake on a port of this machine. */
 export async function serveFake(fake: FakeSvix): Promise<Readonly<{ url: string; stop: () => void }>> {
   const server = localServer(async (request, response) => {
     const chunks: Buffer[] = [];

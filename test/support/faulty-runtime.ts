@@ -1,7 +1,7 @@
 /**
  * A runtime for tests in which calls to the outside take time and one of them can fail. Handlers run as invocations
- * that may overlap, each with services of its own. When an invocation crashes, it makes no further calls; calls that
- * were under way still have their effects, and other invocations do not notice.
+ * that may overlap, each with its own services. When an invocation crashes, it makes no further calls; calls that were
+ * under way still have their effects, and other invocations do not notice.
  *
  * Calls sleep on the test's clock before and after the real call, for seeded random times. The clock is advanced
  * automatically: while invocations run and no real call is under way, the first sleeper is woken.
@@ -30,31 +30,34 @@ import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "
 import { type IsolateOptions, isolates } from "./isolates.ts";
 import type { World } from "./world.ts";
 
-/** `before`: the call fails and does nothing. `after`: it does its work and fails. `crash`: it works, then all ends. */
+/**
+ * `before`: the call fails and does nothing. `after`: the call does its work and fails. `crash`: it does its work, and
+ * the invocation dies.
+ */
 export type Fault = "before" | "after" | "crash";
 export const faults: readonly Fault[] = ["before", "after", "crash"];
 
 export type FaultyRuntime = Readonly<{
   /** The calls made, in order; each name begins with the handler's. */
   calls: readonly string[];
-  /** Where invocations exceeded a quota of production, which fails them as in production; in sentences. */
+  /** Quotas of production that invocations exceeded, which fails them as in production; in sentences. */
   breaches: readonly string[];
-  /** The next call for which `isIt` is true fails. */
+  /** Lets the next call for which `isIt` is true fail. */
   failNext: (isIt: (call: string) => boolean, fault: Fault) => void;
   /** The call that has failed since; undefined while none has. */
   failedCall: () => string | undefined;
-  /** From now on, nothing fails. */
+  /** Ends all failures. */
   stopFailing: () => void;
   /** Runs a handler and its background work as one invocation; false when it crashed. */
   invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<boolean>;
-  /** A call that is made outside of any invocation, such as the alarm of a gate. */
+  /** Makes a call outside of any invocation, such as the alarm of a gate. */
   through: <T>(name: string, work: () => Promise<T>) => Promise<T>;
   /**
-   * A call that such a call makes in its turn. It takes no time: it is made inside the gate's object, which
-   * the runtime does not let wait for a clock outside of it. The virtual world has alarms that take time.
+   * Makes a call within such a call. It takes no time, because it is made inside the gate's object, which the runtime
+   * does not let wait for a clock outside of it. The virtual world has alarms that take time.
    */
   inside: <T>(name: string, work: () => Promise<T>) => Promise<T>;
-  /** Real work of the test itself while invocations may run: the clock stands still meanwhile. */
+  /** Does real work of the test while invocations may run: the clock stands still meanwhile. */
   meanwhile: <T>(work: () => Promise<T>) => Promise<T>;
 }>;
 
@@ -62,9 +65,9 @@ export type FaultyRuntime = Readonly<{
 type Outside = Pick<World, "services" | "clock" | "receiver">;
 
 export type RuntimeOptions = Readonly<{
-  /** Each invocation is in one of several, at random. Without: five, whose clocks differ by up to two seconds. */
+  /** Each invocation runs in a random one of several. Default: five isolates, whose clocks differ by up to two seconds. */
   isolates?: IsolateOptions;
-  /** Of the latencies. */
+  /** The seed of the latencies. */
   seed?: number;
   latencies?: Latencies;
 }>;
@@ -86,7 +89,7 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
   let failedCall: string | undefined;
   /** Real calls under way, including those that wait for a receiver. */
   let busy = 0;
-  /** Resolves when one of them has ended, or waits for a receiver. */
+  /** Resolves when one of these calls has ended, or waits for a receiver. */
   let changed = Promise.withResolvers<void>();
   let driving: Promise<void> | undefined;
 
@@ -159,7 +162,7 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
     return result as T;
   }
 
-  /** Until the invocation has ended, or has crashed and its calls under way have ended. */
+  /** Waits until the invocation has ended, or has crashed and its calls under way have ended. */
   async function finished<T>(invocation: InvocationState, work: (invocation: InvocationState) => Promise<T>) {
     const { promise: over, resolve } = Promise.withResolvers<void>();
     invocation.isOver = resolve;
@@ -175,7 +178,7 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
     return { survived, result: survived ? await working : undefined };
   }
 
-  /** Whenever everything sleeps, receivers too, advances the clock to the first sleeper. */
+  /** Advances the clock to the first sleeper whenever everything sleeps, receivers included. */
   async function drive(): Promise<void> {
     try {
       for (let idle = 0; invocations.size > 0; ) {
@@ -247,7 +250,7 @@ function servicesOver(services: Services, behind: Promise<unknown>[], call: Call
   return {
     ...services,
     db: interceptedD1(services.db, over("D1", "d1")),
-    // Under the same names: what fails is a call, whichever database it goes to.
+    // Further databases have the same names of calls: a fault concerns a call, whichever database it goes to.
     further: (services.further ?? []).map((db) => interceptedD1(db, over("D1", "d1"))),
     deliveries: interceptedQueue(services.deliveries, over("deliveries", "queue")),
     drains: interceptedQueue(services.drains, over("drains", "queue")),

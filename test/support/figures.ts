@@ -1,4 +1,4 @@
-/** What a gate would say of itself, of what it has counted: for gates that a test makes. */
+/** The figures that a gate would report of its counts: for gates that a test makes. */
 import type { FiguresQuery, GateFigures, GateView } from "../../src/core/gate-view.ts";
 import { type Rollups, seriesOf, sumOf } from "../../src/core/rollups.ts";
 

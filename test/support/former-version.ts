@@ -1,6 +1,6 @@
 /**
- * What an isolate sends that still runs the former version, 0.3.0: a queue message, a request to a gate or to an intake
- * has the fields that this version knew, and none that were added since. The receiving side must do without them.
+ * Converts messages and calls to those of the former version, 0.3.0: queue messages and requests to gates and intakes
+ * have only the fields that this version knew. The receiving side must do without the newer ones.
  */
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { SettleRequest } from "../../src/core/settle.ts";
@@ -55,7 +55,7 @@ function formerQueue<Message>(queue: Queue<Message>, fields: readonly string[]):
   } as Queue<Message>;
 }
 
-/** It was one argument. */
+/** The former version passed one argument. */
 function formerIntakeRequest(...[, database, entry]: Parameters<IntakeRpc["accept"]>): unknown {
   const { events, token, key, deadlineAt, triedAt } = entry;
   return { version: FORMER_INTAKE_VERSION, database, ...events[0], token, key, deadlineAt, triedAt };

@@ -1,7 +1,7 @@
 /**
- * Random histories of one gate: asks, settlements (in time, late, repeated, never), evictions, alarms,
- * pauses, changed settings and a clock that jumps both ways. `momentsOf` takes a gate through a history and
- * keeps a ledger beside it that trusts no state of the gate: only what was granted, and what was told it.
+ * Random histories of one gate: admit requests, settlements (in time, late, repeated, never), evictions, alarms,
+ * pauses, changed settings and a clock that jumps both ways. `momentsOf` takes a gate through a history and keeps a
+ * ledger beside it that relies on no state of the gate: only on what was granted, and on what the gate was sent.
  */
 import fc from "fast-check";
 import { type AdmitRequest, type AdmitResult, admit } from "../../src/core/admit.ts";
@@ -29,7 +29,7 @@ export const steady: GateSettings = {
   },
 };
 
-/** A receiver that is trusted with so many at once. */
+/** A gate whose concurrency window is open up to this limit. */
 export function trusted(maxConcurrency: number, now = start): GateState {
   const state = newGateState(now);
   const window = { size: maxConcurrency, threshold: 1_000_000 };
@@ -54,14 +54,14 @@ export const settingsArbitrary: fc.Arbitrary<GateSettings> = fc.record({
   }),
 });
 
-/** What an attempt comes to. `busy` and `away` ask for quiet when they come with `quietMs`. */
+/** The outcome of an attempt. `busy` and `away` ask for quiet when they come with `quietMs`. */
 type Attempted = Readonly<{ came: "fine" | "failed" | "busy" | "away"; quietMs: number; remaining?: number }>;
 
 export type Step =
   /** Backwards when negative. */
   | Readonly<{ do: "wait"; ms: number }>
   | Readonly<{ do: "ask"; ask: AdmitRequest }>
-  /** Of the leases ever granted, ended or not, the one so far back. */
+  /** Names one of the leases ever granted, ended or not, counted back from the last. */
   | Readonly<{
       do: "settle";
       back: number;
@@ -146,7 +146,7 @@ export type Moment = Readonly<{
   after: GateState;
   settings: GateSettings;
   now: number;
-  /** The latest time that the clock has ever shown. */
+  /** The latest time that the clock has shown. */
   latest: number;
   result?: AdmitResult;
   events?: readonly CircuitEvent[];
@@ -156,11 +156,11 @@ export type Moment = Readonly<{
   settled?: Ticket | null;
   /** Leases granted before that are neither settled nor expired. */
   others: readonly Ticket[];
-  /** The latest end of quiet that the gate has been told of. */
+  /** The latest end of quiet that was reported to the gate. */
   quietUntil: number;
-  /** No success has been settled since the door was last opened. */
+  /** Whether no success has been settled since the circuit was last opened. */
   fromOne: boolean;
-  /** Drains that an alarm sent for. */
+  /** The number of drains that an alarm sent. */
   drains?: number;
 }>;
 
@@ -204,7 +204,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         const settlement = { lease: ticket.id, signals, left, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
-        // By the gate's clock: one that has gone back makes an expired lease live again.
+        // Judged by the gate's clock: if it has gone back, an expired lease is live again.
         const isLive = before.leases.some(({ id, expiresAt }) => id === ticket.id && expiresAt > now);
         told = { events, settled: isLive ? ticket : null };
         if (!isLive) break;
@@ -256,7 +256,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
   }
 }
 
-/** The attempts ended one after the other, the last of them now. */
+/** The signals of attempts that ended one after the other, the last of them now. */
 function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: number): AttemptSignal[] {
   const everyMs = Math.max(0, now - grantedAt) / Math.max(1, attempts.length);
   return attempts.map(({ came, quietMs, remaining }, i) => {
@@ -272,7 +272,7 @@ function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: num
   });
 }
 
-/** Every number in a value, however deep. */
+/** Every number in a value, at any depth. */
 export function numbersIn(value: unknown, found: number[] = []): number[] {
   if (typeof value === "number") found.push(value);
   else if (typeof value === "object" && value !== null)

@@ -1,6 +1,6 @@
 /**
- * The lives of one gate's object: instances that follow or cut off one another over one storage, through random histories of
- * asks, settlements, evictions and changed limits.
+ * The lives of one gate's object: instances that follow or cut off one another over one storage, through random
+ * histories of admit requests, settlements, evictions and changed limits.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -28,7 +28,7 @@ export function fine(at: number): AttemptSignal {
 }
 export const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
 
-/** An instance of the object: whether it may still write, and what it has in memory. */
+/** An instance of the object: whether it may still write, and its memory. */
 type Instance = { isCurrent: boolean; memory: GateMemory | undefined };
 
 /** One object's storage and the instances that work on it: a newer one cuts the older ones off from writing. */
@@ -38,12 +38,12 @@ export function gateObject(beginning?: GateState) {
   let rows = 0;
   let now = start;
   const newest = () => instances.at(-1) as Instance;
-  /** As storage has it. Text is made of it only when somebody reads it. */
+  /** Reads the state as storage has it; it is serialized only when it is read. */
   const read = () => stored && (JSON.parse(JSON.stringify(stored)) as GateState);
   const load = () => restored(read(), now);
   const instances: Instance[] = [{ isCurrent: true, memory: load() }];
 
-  /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
+  /** Undefined when the instance could not write, and has ended: its callers get no answer. */
   function keep<T extends GateStep>(instance: Instance, step: T): T | undefined {
     if ((step.writes || step.alarm !== undefined) && !instance.isCurrent) {
       instance.memory = undefined;
@@ -74,12 +74,12 @@ export function gateObject(beginning?: GateState) {
       now += ms;
       return ms;
     },
-    /** A new instance begins, and the one before is cut off without knowing it. */
+    /** Begins a new instance, and cuts off the one before without its knowing. */
     begin: () => {
       newest().isCurrent = false;
       instances.push({ isCurrent: true, memory: load() });
     },
-    /** The instance is gone with its memory, and another begins. */
+    /** Ends the instance with its memory, and begins another. */
     evict: () => {
       newest().isCurrent = false;
       newest().memory = undefined;
@@ -119,9 +119,9 @@ const caps = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(1, 2, 3) },
   { weight: 5, arbitrary: fc.integer({ min: 4, max: 12 }) },
 );
-/** True once in so many times. */
+/** True once in `once` times. */
 const rarely = (once: number) => fc.nat(once - 1).map((n) => n === 0);
-/** What an instance may do alone, and what happens to it: asks come several at a time, as traffic does. */
+/** The actions of an instance, and the faults that may happen to it. Requests come several at a time, as traffic does. */
 const doing = fc.oneof(
   {
     weight: 8,
@@ -177,7 +177,7 @@ export function play(
   const tickets: Ticket[] = [];
   const limits = [{ cap: opening, from: start }];
   const capNow = () => limits.at(-1)?.cap ?? opening;
-  /** The highest that it was within so long. */
+  /** The highest limit within the last `ms`. */
   const capOf = (ms: number) =>
     Math.max(
       ...limits
@@ -222,17 +222,18 @@ export function play(
 
 export const life = fc.tuple(caps, fc.array(doing, { minLength: 20, maxLength: 120, size: "max" }));
 
-/** In so many lives, the slots in flight are never more than the limit. */
+/** Checks in `numRuns` lives that the slots in flight never exceed the limit. */
 export function checkSlots(numRuns: number): void {
   let unstored = 0;
   fc.assert(
     fc.property(life, ([cap, steps]) => {
       play(cap, steps, (granted, others, capOf) => {
         if (!granted.by.isCurrent) unstored += 1;
-        // One that is cut off does not learn of a limit that is raised, and lowered again, while its slack lasts.
+        // An instance that is cut off does not learn of a limit that is raised, and lowered again, while its slack
+        // lasts.
         const limit = capOf(granted.by.isCurrent ? 0 : SPARSE_BEHIND_MS);
         const slots = slotsOf([...others, granted] as never);
-        // Of half a million grants, expecting it of each takes longer than all else.
+        // With half a million grants, an expectation for each would take longer than everything else.
         if (slots > limit) expect(slots).toBeLessThanOrEqual(limit);
       });
     }),

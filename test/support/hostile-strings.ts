@@ -1,4 +1,4 @@
-/** Strings that would do something if a page showed them as markup, and what a browser's parser sees of a page. */
+/** Strings that would have an effect if a page showed them as markup, and what a browser's parser finds in a page. */
 export const hostileStrings: readonly string[] = [
   "<script>alert(1)</script>",
   "</code></pre><script src=//evil.example></script>",
@@ -13,7 +13,7 @@ export const hostileStrings: readonly string[] = [
   "{{constructor.constructor('alert(1)')()}}",
 ];
 
-/** All of them in three texts: a page that lets one of them out lets it out of a longer text too. */
+/** All of them in three texts: a page that fails to escape one of them fails in a longer text too. */
 export const hostileTexts: readonly string[] = [0, 1, 2].map((turn) =>
   hostileStrings.filter((_, i) => i % 3 === turn).join(" "),
 );
@@ -24,7 +24,7 @@ export function pagesAmong(routes: readonly Readonly<{ method: string; path: str
   return [...new Set(paths)].filter((path) => !/[*{]|\/(export|tail|answer)$/.test(path));
 }
 
-/** The path with a name in place of each parameter, by the step before it. */
+/** The path with a name for each parameter, chosen by the segment before it. */
 export function pathNaming(path: string, names: Readonly<Record<string, string>>): string {
   return path.replaceAll(/([^/]+)\/:\w+/g, (_, step: string) => {
     if (names[step] === undefined) throw new Error(`Store one of ${step} for ${path}`);
@@ -38,7 +38,7 @@ export function namesIn(html: string): string[] {
   return [...inputs].map(([, name = ""]) => name);
 }
 
-/** What no page has of its own, whatever it shows: inline scripts and styles, handlers, comments, and links that leave the site. */
+/** Markup that no page has of its own: inline scripts and styles, handlers, comments, and links that leave the site. */
 export async function strayMarkup(html: string): Promise<string[]> {
   const found: string[] = [];
   const rewriter = new HTMLRewriter().on("*", {

@@ -1,14 +1,14 @@
-/** A receiver over HTTP on this machine, for deliveries of a whole runtime. It answers 204 and remembers what came. */
+/** A receiver over HTTP on this machine, for deliveries of a whole runtime. It answers 204 and records the requests. */
 import { once } from "node:events";
 import type { IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { localServer } from "./local-server.ts";
 
-/** What a request had. */
+/** A recorded request. */
 export type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
 
 export type HttpReceiver = Readonly<{
-  /** Without a path. */
+  /** The address, without a path. */
   url: string;
   hits: readonly Hit[];
   stop: () => void;

@@ -5,7 +5,7 @@ import { newRollups } from "../../src/core/rollups.ts";
 import { figuresOf } from "./figures.ts";
 import { idleGateView } from "./idle-gate-view.ts";
 
-/** A method that is not here does nothing when it is called. */
+/** A missing method does nothing when it is called. */
 export function idleGates(now: number) {
   const gate: Readonly<Record<string, unknown>> = {
     refusal: async () => null,

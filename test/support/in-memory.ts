@@ -5,7 +5,7 @@ import { isAlive } from "../../tools/process-groups.ts";
 
 /** Where Linux keeps files in memory. */
 const MEMORY = "/dev/shm";
-/** The tests need a tenth of that; containers often have 64 MB. */
+/** The tests need a tenth of this; containers often have 64 MB. */
 const ENOUGH_BYTES = 1 << 30;
 
 export function hasRoomInMemory(): boolean {
@@ -28,8 +28,8 @@ function removeLeftBehind(): void {
 }
 
 /**
- * The runtime waits for the disk after each write to a database or an object, which takes more time than the tests themselves. No
- * test loses power, and what is in memory outlives a process that is killed.
+ * The runtime waits for the disk after each write to a database or an object, which would take more time than the tests
+ * themselves. No test simulates a power cut, and files in memory survive a killed process.
  */
 export function keepTemporaryFilesInMemory(): void {
   if (process.env.TMPDIR !== undefined || !hasRoomInMemory()) return;

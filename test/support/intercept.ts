@@ -20,8 +20,8 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
     }
     /**
      * D1 reports no figures for raw rows, which Drizzle uses. So the call is made as `all`, whose rows have the same
-     * columns in the same order. Joined tables may have columns of the same name, which `all` would lose: so statements
-     * that only read are run once more for their rows, until that has shown that they have none.
+     * columns in the same order. Joined tables may have columns of the same name, which `all` would lose: statements
+     * that only read are therefore run once more for their rows, until it is known that they have no such columns.
      */
     async function raw(): Promise<unknown[][]> {
       const { results } = await all<Record<string, unknown>>();
@@ -52,7 +52,7 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
   return { prepare: (sql: string) => intercepted(real.prepare(sql), sql), batch } as unknown as D1Database;
 }
 
-/** @param around is also given the gate's name */
+/** @param around also receives the gate's name */
 export function interceptedGates<T extends DurableObjectNamespace>(
   real: T,
   around: <R>(method: string, destination: string, work: () => Promise<R>) => Promise<R>,

@@ -1,6 +1,6 @@
 /**
- * Isolates, as production has hundreds: each has its own caches and a clock of its own, some sleep for hours and wake up
- * with what they remembered, some are replaced by new ones, and some run the former version while a deploy goes on.
+ * Isolates, of which production has hundreds: each has its own caches and its own clock; some sleep for hours and wake
+ * up with what they remembered, some are replaced by new ones, and some run the former version during a deployment.
  */
 import { type Random, seededRandom } from "../../src/core/seeded-random.ts";
 import { notify } from "../../src/features/notifications/publish.ts";
@@ -13,7 +13,7 @@ import { ofFormerVersion } from "./former-version.ts";
 type Own = Pick<Services, "routing" | "placement" | "memory" | "notify">;
 
 export type Isolate = Readonly<{
-  /** How far its clock is ahead, ms; negative: behind. */
+  /** How far its clock is ahead, in ms; negative: behind. */
   skewMs: number;
   /** Whether it runs the former version. */
   isFormer: boolean;
@@ -22,21 +22,21 @@ export type Isolate = Readonly<{
 }>;
 
 export type IsolateOptions = Readonly<{
-  /** How many. */
+  /** The number of isolates. */
   count?: number;
-  /** Of everything random. */
+  /** The seed of all randomness. */
   seed?: number;
-  /** The clocks differ from the true one by this at most, ms. */
+  /** The most by which clocks differ from the true one, in ms. */
   skewMs?: number;
 }>;
 
 export type Isolates = Readonly<{
-  /** One of those that are awake now (epoch ms), at random; it may fall asleep or end after that. */
+  /** A random isolate that is awake at this time (epoch ms); it may fall asleep or end afterwards. */
   any: (now: number) => Isolate;
 }>;
 
 const HOUR = 3_600_000;
-/** After one of so many calls an isolate sleeps; and after one of so many it ends, and another takes its place. */
+/** One in this many calls puts its isolate to sleep, and one in this many ends it, so that another replaces it. */
 const SLEEPS_EVERY = 20;
 const ENDS_EVERY = 60;
 const LONGEST_SLEEP_MS = 6 * HOUR;
@@ -45,7 +45,7 @@ const FORMER_SHARE = 0.25;
 /** The usual difference of clocks, ms; one in four differs by as much as is allowed. */
 const USUAL_SKEW_MS = 30;
 
-/** One isolate, which has just started. */
+/** An isolate that has just started. */
 export function newIsolate({ skewMs = 0, isFormer = false } = {}): Isolate {
   const parts: Own = {
     routing: new RoutingCache(),
@@ -63,7 +63,7 @@ export function newIsolate({ skewMs = 0, isFormer = false } = {}): Isolate {
   };
 }
 
-/** Several. The first is always awake; where it is the only one, its clock is the true one. */
+/** Several isolates. The first is always awake; if it is the only one, its clock is correct. */
 export function isolates({ count = 5, seed = 1, skewMs = 2_000 }: IsolateOptions = {}): Isolates {
   const random = seededRandom(seed);
   const all = Array.from({ length: count }, (_, i) => ({

@@ -1,4 +1,4 @@
-/** The types of events that are listened to at the signal, from now on. */
+/** Records the types of events for which listeners are added at the signal from now on. */
 export function listenersAt(signal: AbortSignal): ReadonlySet<string> {
   const types = new Set<string>();
   const { addEventListener, removeEventListener } = signal;

@@ -1,4 +1,4 @@
-/** Deliveries as the delivery path loads them, without a database: for tests in Node of what is decided about them. */
+/** Deliveries as the delivery path loads them, without a database: for tests in Node of the decisions about them. */
 
 import { getTableColumns } from "drizzle-orm";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
@@ -12,11 +12,11 @@ export const DESTINATION = "dst_00000000000000000001";
 type Given = Readonly<{
   event?: Partial<LoadedDelivery["event"]>;
   destination?: Partial<Destination>;
-  /** Of the stored row; without, there is none. */
+  /** Columns of the stored row; without them, there is no row. */
   row?: Partial<DeliveryRow>;
 }>;
 
-/** A delivery of the first event of the first bundle, accepted at `START`, as if nothing had become of it yet. */
+/** A delivery of the first event of the first bundle, accepted at `START`, without any outcome yet. */
 export function loadedDelivery({ event, destination, row }: Given = {}): LoadedDelivery {
   const loaded = {
     event: {

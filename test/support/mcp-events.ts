@@ -1,4 +1,4 @@
-/** A world with event types, an MCP server over its services, and a host whose requests go to what a test says. */
+/** A world with event types, an MCP server over its services, and a host whose responses a test sets. */
 import { env } from "cloudflare:workers";
 import type { Principal } from "../../src/core/principal.ts";
 import { scopes } from "../../src/core/scopes.ts";
@@ -38,7 +38,7 @@ export async function newEventsWorld(principal: Principal = agentPrincipal) {
     if (handler) world.receiver.script(String(input), handler);
     return others(input, init);
   }) as typeof globalThis.fetch;
-  // The limit counts over tests: one that is about it has its own.
+  // The limit counts across tests; a test about it sets its own.
   Object.assign(world.services, { fetch, challengeLimit: undefined });
   const agentOf = (other: Principal) => agentWith({ principal: other, services: world.services });
 
@@ -48,7 +48,7 @@ export async function newEventsWorld(principal: Principal = agentPrincipal) {
     await world.settled();
   }
 
-  /** Steps and drains of replays, as time passes, until nothing is left to do. */
+  /** Runs steps and drains of replays while time passes, until nothing is left to do. */
   async function caughtUp(destination: string): Promise<void> {
     for (let i = 0; i < 50; i++) {
       await world.settled();
@@ -68,10 +68,10 @@ export async function newEventsWorld(principal: Principal = agentPrincipal) {
     agent: agentOf(principal),
     agentOf,
     happen,
-    /** From now on, requests to the URL, whatever its query, are answered so. */
+    /** Sets the response to requests to this URL, with any query. */
     on: (url: string, handler: (call: Call) => Response | Promise<Response>) =>
       void handlers.set(url, handler),
-    /** Requests to the URL, whatever its query. */
+    /** Requests to this URL, with any query. */
     to: (url: string) => world.receiver.calls.filter((call) => call.url.split("?")[0] === url),
   };
 }

@@ -1,13 +1,13 @@
 /**
- * The real D1 and the real gates, metered, and failing where a test wants it. The meter adds up D1's own figures, which
- * are what is billed.
+ * The real D1 and the real gates, metered, and failing where a test wants it. The meter adds up D1's own figures, by
+ * which it is billed.
  */
 import type { DestinationGate } from "../../src/gate/durable-object.ts";
 import { interceptedD1, interceptedGates } from "./intercept.ts";
 
 let underWay = 0;
 
-/** How many calls to D1, gates and buckets are under way now, which return by themselves however long that takes. */
+/** The number of calls to D1, gates and buckets under way, which return by themselves however long that takes. */
 export function callsUnderWay(): number {
   return underWay;
 }
@@ -19,7 +19,7 @@ export function callEnded(): Promise<void> {
   return ended.promise;
 }
 
-/** Makes a call that `callsUnderWay` counts. What a test holds up must stay outside of it. */
+/** Makes a call that `callsUnderWay` counts. A call that a test holds up must not be among them. */
 export async function counted<T>(call: () => Promise<T>): Promise<T> {
   underWay += 1;
   try {
@@ -38,9 +38,9 @@ export type MeteredD1 = Readonly<{
   db: D1Database;
   /** The further databases, metered together with it. */
   further: readonly D1Database[];
-  /** What has been used since the last call. */
+  /** The usage since the last call. */
   used: () => Readonly<{ roundTrips: number; queries: number; rowsRead: number; rowsWritten: number }>;
-  /** Decides from now on for each round trip whether it fails, by its statements. */
+  /** Sets which round trips fail, decided by their statements. */
   failing: (decide: (sql: string) => Fault) => void;
   /** Resolves after the next round trip whose statements contain this. */
   written: (sql: string) => Promise<void>;
@@ -84,11 +84,11 @@ export function meteredD1(real: D1Database, ...further: readonly D1Database[]): 
 
 export type MeteredGates<Gate extends Rpc.DurableObjectBranded = DestinationGate> = Readonly<{
   gates: DurableObjectNamespace<Gate>;
-  /** The methods called since the last call of this, in their order. */
+  /** The methods called since the last call of `called`, in order. */
   called: () => readonly string[];
-  /** Runs before each call from now on. It may throw, or delay the call. */
+  /** Sets a hook that runs before each call. It may throw, or delay the call. */
   before: (hook: (method: string, destination: string) => Promise<void> | void) => void;
-  /** Runs after each call from now on, before its result arrives. It may throw. */
+  /** Sets a hook that runs after each call, before its result arrives. It may throw. */
   after: (hook: (method: string) => void) => void;
 }>;
 

@@ -1,9 +1,10 @@
 /**
- * Every test file begins with empty databases. The first file of a Worker applies the migrations, and notes them as wrangler
- * does; so does a file after one that has changed the schema. All others empty the tables. Not with `applyD1Migrations`, because
- * `cloudflare:test` loads the whole Worker, which takes most of a file's set-up, and few files need it.
+ * Every test file begins with empty databases. The first file of a Worker applies the migrations, and records them as
+ * wrangler does; so does a file that follows one that has changed the schema. All other files empty the tables.
+ * `applyD1Migrations` is not used, because `cloudflare:test` loads the whole Worker, which takes most of a file's
+ * set-up time and few files need.
  */
-// Before all schemas, as in the Worker: it extends those that are made after it.
+// Imported before all schemas, as in the Worker: it extends schemas that are made afterwards.
 import "@hono/zod-openapi";
 import type { D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -11,7 +12,10 @@ import { emptied, isMigrated, noteMigrated, testDatabases } from "./databases.ts
 
 const NOTES = "CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)";
 
-/** Views before the tables that they show; triggers and indexes go with their tables. `_cf_` is D1's own. */
+/**
+ * Everything to drop: views before the tables that they show. Triggers and indexes go with their tables, and `_cf_`
+ * tables are D1's own.
+ */
 const LEFT = `
   SELECT type, name FROM sqlite_master
   WHERE type IN ('view', 'table') AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' ORDER BY type DESC`;
@@ -27,7 +31,7 @@ function migrating(db: D1Database): D1PreparedStatement[] {
   return [db.prepare(NOTES), ...steps];
 }
 
-/** Numbers of rows begin at one again. */
+/** Makes the numbers of rows begin at one again. */
 const NUMBERS = "DELETE FROM sqlite_sequence WHERE name <> 'd1_migrations'";
 
 async function begin(db: D1Database): Promise<void> {

@@ -1,4 +1,4 @@
-/** Fails a test of the Worker when a secret was logged or answered. Captures the console from the beginning. */
+/** Fails a test of the Worker if it logged or answered a secret. Captures the console from the beginning. */
 import { afterEach, expect } from "vitest";
 import { captureConsole, takeLeaks } from "./secret-leaks.ts";
 

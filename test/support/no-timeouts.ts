@@ -1,6 +1,7 @@
 /**
- * Requests to receivers, resolvers and token endpoints time out in real time: on a slow machine, or in a later test when
- * a test leaves one hanging. So no timeout ends here, but those under a second, which a test sets to see one end.
+ * Requests to receivers, resolvers and token endpoints would time out in real time: on a slow machine, or in a later
+ * test after a test has left one hanging. So no timeout passes here, except those under a second, which a test sets in
+ * order to see one pass.
  */
 const { timeout } = AbortSignal;
 

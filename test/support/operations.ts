@@ -1,6 +1,6 @@
 /**
- * Every operation of the API's own document, and requests to it made from the document's examples: so a new
- * route is tested as soon as it is registered. What a route needs and no schema can tell is in `makers`.
+ * Every operation of the API's own document, and requests to it made from the document's examples: so a new route is
+ * tested as soon as it is registered. `makers` has what a route needs beyond its schema.
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/http/app.ts";
@@ -23,13 +23,13 @@ export const operations: readonly Described[] = Object.entries(document.paths).f
   })),
 );
 
-/** Things that belong to no tenant: the operator makes them, and every key reads them. */
+/** Objects that belong to no tenant: the operator creates them, and every key reads them. */
 export const shared: Readonly<Record<string, string>> = { "event-types": "shared.by-all", groups: "shared" };
 
 export const isShared = ({ path }: Pick<Described, "path">) =>
   Object.keys(shared).some((plural) => path.split("/").includes(plural));
 
-/** The things of a tenant, by the plural that stands before their ids in paths. */
+/** The objects of a tenant, by the plural before their ids in paths. */
 export type Things = Readonly<{ tenant: string; ids: Readonly<Record<string, string>> }>;
 
 async function created(call: Call, path: string, body: object) {
@@ -38,7 +38,7 @@ async function created(call: Call, path: string, body: object) {
   return json;
 }
 
-/** One of everything that belongs to a tenant, made by a caller who may do everything. */
+/** Creates one of everything that belongs to a tenant, as a caller who may do everything. */
 export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const destination = await created(call, "/v1/destinations", { url: "https://example.com/hook", tenant });
   const notices = { kind: "slack", url: `https://chat.example/${tenant}` };
@@ -47,9 +47,9 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   await env.DB.prepare("UPDATE destinations SET certification = ?1 WHERE id = ?2")
     .bind(JSON.stringify({ at: NOW, checks: [] }), destination.id)
     .run();
-  // After the event, which has one delivery.
+  // Created after the event, which therefore has one delivery.
   const inbox = await created(call, "/v1/destinations", { kind: "poll", tenant });
-  // Of no other tenant: it is looked for in what others get.
+  // Unique to this tenant, because tests search other tenants' answers for it.
   const attemptedAt = NOW - 3_600_000 - ((eventNumber(event.id) ?? 0) % 1_000_000);
   await insertRow("deliveries", {
     destination_id: destination.id,
@@ -88,7 +88,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   return { tenant, ids };
 }
 
-/** The path with ids of the tenant's things in it. */
+/** The path with ids of the tenant's objects. */
 export function pathFor(path: string, { tenant, ids }: Things): string {
   const isPolled = /\/(destinations|endpoints)\/[^/]+\/poll(\/|$)/.test(path);
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
@@ -110,7 +110,7 @@ export function pathWithQuery(path: string, things: Things): string {
   return path === "/v1/search" ? `${path}?q=${things.ids.events}` : pathFor(path, things);
 }
 
-/** The document's example of the body, for a tenant: its name and its ids wherever a field takes one. */
+/** The document's example of the body, with the tenant's name and ids wherever a field takes one. */
 export function bodyFor({ method, path, operation }: Described, things: Things): unknown {
   const media = operation.requestBody?.content["application/json"];
   if (operation.requestBody === undefined) return undefined;
@@ -128,7 +128,7 @@ function ofTenant(value: unknown, things: Things): unknown {
   return Object.fromEntries(fields);
 }
 
-/** What a field of this name takes, whatever the example says: times are soon, by the test's clock. */
+/** The value for a field of this name instead of the example's: times are soon, by the test's clock. */
 function fieldFor(name: string, things: Things): string | undefined {
   if (name === "tenant") return things.tenant;
   return name.endsWith("_at") ? new Date(NOW + 60_000).toISOString() : idNamed(name, things);
@@ -162,10 +162,10 @@ async function tablesStored(): Promise<Table[]> {
   return rows.map(({ results }, i) => ({ name: names[i] ?? "", rows: results }));
 }
 
-/** All that is stored, as text: what is the same before and after has not been touched. */
+/** Everything that is stored, as text: if it is equal before and after, nothing was touched. */
 export const everythingStored = unlessWritten(async () => JSON.stringify(await tablesStored()));
 
-/** Keeps all that is stored; what it returns writes it back, in place of whatever is there then. */
+/** Saves everything that is stored; the returned function restores it. */
 export async function saved(): Promise<() => Promise<void>> {
   const tables = await tablesStored();
   const place = ({ name }: Table) =>

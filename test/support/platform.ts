@@ -1,8 +1,8 @@
 /**
- * Cloudflare's platform as a test plays it on a faulty runtime: queues that redeliver what was not acknowledged,
- * alarms, the cron. Every handler runs as an invocation of its own, and those of one kind run at the same time: several
- * batches of deliveries, several drains. Messages come out of order, and some of them twice, perhaps in two batches at
- * once. All messages of the delivery queue are kept, because the platform may deliver any of them again.
+ * Cloudflare's platform as a test plays it on a faulty runtime: queues that redeliver unacknowledged messages, alarms,
+ * the cron. Every handler runs as a separate invocation, and handlers of one kind run at the same time: several batches
+ * of deliveries, several drains. Messages come out of order, and some of them twice, perhaps in two batches at once.
+ * All messages of the delivery queue are kept, because the platform may deliver any of them again.
  */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
@@ -32,19 +32,19 @@ import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
-/** A message of the queue of drains or of that of upkeep. */
+/** A message of the queue of drains, or of the queue of upkeep. */
 type QueuedDrain = Readonly<{ body: DrainQueueMessage | UpkeepQueueMessage; dueAt: number }>;
 
 type Include = Parameters<typeof beginReplay>[1]["include"];
 
 export type Platform = Readonly<{
-  /** Posts so many events in one request; false when it was not answered with success. */
+  /** Posts `count` events in one request; false if it was not answered with success. */
   post: (count: number) => Promise<boolean>;
   /** Delivers all messages that are due, in several batches at once. */
   deliver: () => Promise<void>;
   /** Moves all messages of the delivery queue to the dead-letter queue, and consumes them there. */
   deadLetter: () => Promise<void>;
-  /** Delivers every message that was ever sent once more, of both queues. */
+  /** Delivers every message of both queues that was ever sent once more. */
   redeliver: () => Promise<void>;
   cron: () => Promise<void>;
   /** Runs the alarms that are due, then consumes all messages of the queues of drains and upkeep at once. */
@@ -55,11 +55,11 @@ export type Platform = Readonly<{
   dropped: readonly string[];
 }>;
 
-/** Messages are delivered in so many batches at once, when there are enough of them. */
+/** The number of batches at once, when there are enough messages. */
 const BATCHES = 3;
-/** At most so many in each, as wrangler.toml has it. */
+/** The most messages in a batch, as in wrangler.toml. */
 const MESSAGES = 10;
-/** One in so many messages is delivered a second time. */
+/** One in this many messages is delivered a second time. */
 const DUPLICATE_EVERY = 12;
 
 /** @param seed of the order of messages, and of the duplicates */
@@ -129,7 +129,7 @@ export function platformOf(
     });
   }
 
-  /** In any order, some twice. */
+  /** Makes batches in random order, with some messages twice. */
   function batchesOf(messages: readonly Queued[]): readonly (readonly Queued[])[] {
     const twice = messages.filter(() => random() * DUPLICATE_EVERY < 1);
     const all = shuffled([...messages, ...twice]);
@@ -260,13 +260,13 @@ export async function replay(services: Services, destination: string, include: I
   }
 }
 
-/** Longer than a lease, the grace period and the retries of a test. */
+/** Longer than a lease, the grace period and the retries in tests. */
 const ROUND_MS = 90_000;
 const ROUNDS = 12;
 
 /**
- * Runs until all deliveries have ended, with nothing failing and every message delivered three times more.
- * @param operator what an operator would do, again and again
+ * Runs until all deliveries have ended, with nothing failing and every message delivered three more times.
+ * @param operator what an operator does repeatedly meanwhile
  */
 export async function heal(platform: Platform, operator?: () => Promise<unknown>): Promise<void> {
   for (let round = 1; round <= ROUNDS; round++) {

@@ -20,7 +20,10 @@ export async function linkToken(body: object): Promise<string> {
 export const enter = (browser: Portal, token: string, fields: Record<string, string> = {}) =>
   browser.post("/portal/enter", { token, ...fields });
 
-/** A browser that has come by a link of the tenant. @param link what the link says besides */
+/**
+ * A browser that has opened a link of the tenant.
+ * @param link further fields of the link
+ */
 export async function visitor(
   tenant: string,
   link: object = {},

@@ -1,4 +1,4 @@
-/** Reading Prometheus's text format back, strictly: a line that is none of its own throws. */
+/** Reads Prometheus's text format strictly: an invalid line throws. */
 export type Sample = Readonly<{ name: string; labels: Readonly<Record<string, string>>; value: number }>;
 
 const SAMPLE = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;

@@ -25,7 +25,7 @@ export async function scansIn(db: D1Database, sql: string): Promise<string[]> {
   });
 }
 
-/** The table with that name or alias in the statement; undefined when it is none that grows. */
+/** The table with this name or alias in the statement; undefined unless it grows. */
 function tableOf(name: string, sql: string): string | undefined {
   if (growing.includes(name)) return name;
   const named = new RegExp(`\\b(${growing.join("|")})"?\\s+(?:AS\\s+)?"?${name}\\b`, "i").exec(sql);

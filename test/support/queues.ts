@@ -1,14 +1,14 @@
-/** Fake queues that keep what was sent, and batches that record what became of their messages. */
+/** Fake queues that record what was sent, and batches that record what was done with their messages. */
 
 export type Sent<T> = Readonly<{ body: T; delaySeconds?: number }>;
 
 export type FakeQueue<T> = Readonly<{
   queue: Queue<T>;
-  /** What was sent since the last call. */
+  /** The messages since the last call. */
   taken: () => Sent<T>[];
-  /** Whether sending throws from now on. */
+  /** Sets whether sending throws. */
   break: (broken: boolean) => void;
-  /** The timestamp of the oldest message in the queue's metrics; "unavailable" throws. */
+  /** Sets the timestamp of the oldest message in the queue's metrics; "unavailable" throws. */
   oldest: (at: number | undefined | "unavailable") => void;
 }>;
 
@@ -42,7 +42,7 @@ export function fakeQueue<T>(): FakeQueue<T> {
   };
 }
 
-/** What became of a message; one that is `left` is acknowledged when its handler returns. */
+/** The outcome of a message; one that is `left` is acknowledged when its handler returns. */
 export type MessageResult = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
 
 /** A batch as the platform makes it: the first `ack` or `retry` of a message counts. */

@@ -1,4 +1,4 @@
-/** Gives back the real time after a file of tests: the next one runs in the same process. */
+/** Restores the real time after a file of tests: the next one runs in the same process. */
 import { afterAll, vi } from "vitest";
 
 afterAll(() => {

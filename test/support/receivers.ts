@@ -1,4 +1,4 @@
-/** Fake receivers: a `fetch` that answers as scripted by URL, 204 without a script, and keeps its requests. */
+/** Fake receivers: a `fetch` that answers as scripted by URL, 204 without a script, and records its requests. */
 
 import { textOf } from "./utf8.ts";
 
@@ -12,7 +12,7 @@ export type Call = Readonly<{
   signal: AbortSignal;
 }>;
 
-/** A status, an error to throw, or anything else that makes a response of a call. */
+/** A status, an error to throw, or a function that makes a response. */
 export type Script = number | Error | ((call: Call) => Response | Promise<Response>);
 
 export type Receivers = Readonly<{
@@ -21,11 +21,11 @@ export type Receivers = Readonly<{
   calls: readonly Call[];
   /** The calls to one URL so far. */
   to: (url: string) => readonly Call[];
-  /** From now on, answers each call with the next script; the last one is repeated. */
+  /** Sets the scripts that answer calls from now on, one after the other; the last one is repeated. */
   script: (url: string, ...scripts: Script[]) => void;
-  /** Resolves once there have been so many calls in all. */
+  /** Resolves once there have been this many calls in all. */
   called: (times: number) => Promise<void>;
-  /** From now on, every answer waits for this first. */
+  /** Sets a pause before every answer. */
   pausing: (pause: () => Promise<void>) => void;
   /** Calls without an answer: now, and the maximum so far, of one URL if given. */
   open: () => number;
@@ -61,7 +61,7 @@ export function receivers(): Receivers {
     for (const { times, seen } of watchers) if (calls.length >= times) seen();
     const script = next(url);
     try {
-      // Without a pause not even a turn of the event loop: tests read the clock when the call arrives.
+      // Without a pause there is not even a turn of the event loop: tests read the clock when the call arrives.
       if (pause) await pause();
       return await answerOf(script, call);
     } finally {

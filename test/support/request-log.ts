@@ -1,6 +1,6 @@
 /**
- * A log of all requests to receivers: what was sent and answered, and whether the delivery had ended by then. It reads
- * the database directly, not through the calls that may fail, so it sees an end that the sender does not know of.
+ * A log of all requests to receivers, their answers, and whether the delivery had ended by then. It reads the database
+ * directly, not through the calls that may fail, so it sees an end of which the sender does not know.
  */
 
 import type { DeliveryKey } from "../../src/core/bundle.ts";
@@ -20,11 +20,11 @@ export type RequestLog = Readonly<{
   sent: readonly Sent[];
   /** Requests for deliveries that had ended in D1. */
   afterEnd: readonly string[];
-  /** Requests made before a Retry-After was over, each with how much too early. */
+  /** Requests made before a Retry-After had passed, and how much too early each was. */
   early: readonly string[];
   /** Drops all holds: an invocation died, and with it the Retry-After that it got. */
   forgetHolds: () => void;
-  /** Drops the hold of a destination, as resuming it does. Its deliveries keep their own times. */
+  /** Drops the hold of a destination, as resuming it does. Deliveries keep their own retry times. */
   forgetHoldOf: (destination: string) => void;
 }>;
 
@@ -32,7 +32,7 @@ export function keyOf({ eventId, destinationId }: DeliveryKey): string {
   return `${eventId} ${destinationId}`;
 }
 
-/** Other leases learn of a hold within a second and the round trips of that; requests under way go on. */
+/** Other leases learn of a hold within a second plus round trips; requests under way continue. */
 const HOLD_DELAY_MS = 6_000;
 
 /** Destinations must have the URLs that `urlOf` gives them. */

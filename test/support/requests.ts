@@ -1,6 +1,6 @@
 /**
- * Requests that nobody means well with: bodies that are almost right, or nothing like it, ids and cursors cut
- * and bent, headers that lie. Each is a value that fast-check can shrink and print.
+ * Malicious and broken requests: bodies that are almost valid, or far from it, ids and cursors cut and altered, headers
+ * that lie. Each is a value that fast-check can shrink and print.
  */
 import fc from "fast-check";
 import { resolved } from "../../src/http/openapi/examples.ts";
@@ -27,7 +27,7 @@ export function crookedRequest(described: Described, things: Things): fc.Arbitra
     : request;
 }
 
-/** The same, with a body of lines: the entries of the valid body's list, each as crooked as a body may be. */
+/** The same with a body of lines: the entries of the valid body's list, each possibly broken. */
 function inLines(request: Crooked, valid: unknown): fc.Arbitrary<Crooked> {
   const [entry] = Object.values(valid as Record<string, unknown[]>)[0] ?? [];
   const line = fc.oneof({ weight: 3, arbitrary: fc.constant(JSON.stringify(entry)) }, crookedBody(entry, []));
@@ -37,12 +37,12 @@ function inLines(request: Crooked, valid: unknown): fc.Arbitrary<Crooked> {
     .map(([lines, end]) => ({ ...request, body: lines.join(end), headers }));
 }
 
-/** A body where none is wanted; a GET cannot even carry one. */
+/** A superfluous body; a GET cannot even carry one. */
 function surplusBody({ method }: Described): fc.Arbitrary<string | undefined> {
   return method === "GET" ? fc.constant(undefined) : fc.option(fc.string(), { nil: undefined });
 }
 
-/** What a field is least ready for. */
+/** Values for which a field may be least prepared. */
 const nasty: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     null,
@@ -117,7 +117,7 @@ function crookedQuery({ operation }: Described, things: Things): fc.Arbitrary<st
   });
 }
 
-/** What decodes as a cursor and may be none. */
+/** Texts that decode as cursors and may not be valid ones. */
 const cursor = fc
   .oneof(
     fc.jsonValue(),
@@ -174,7 +174,7 @@ const GONE = Symbol("left out");
 
 type Place = readonly (string | number)[];
 
-/** Every place in a value, and for every object one that it does not have. */
+/** Every place in a value, and for each object one place that it lacks. */
 function placesIn(value: unknown, at: Place = []): Place[] {
   if (typeof value !== "object" || value === null) return [at];
   const inner = Object.entries(value).flatMap(([name, field]) => placesIn(field, [...at, name]));

@@ -1,11 +1,11 @@
-/** Sends an ended delivery again, as its row says. */
+/** Requeues an ended delivery, as its row says. */
 
 import type { DeliveryKey } from "../../src/core/bundle.ts";
 import type { Databases } from "../../src/store/databases.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { requeueEnded } from "../../src/store/requeue.ts";
 
-/** @returns undefined when it had not, or no longer, ended */
+/** @returns undefined if it had not ended, or no longer */
 export async function requeueOne(
   databases: Databases,
   delivery: DeliveryKey & Partial<Pick<DeliveryRow, "lastStatus" | "log">>,

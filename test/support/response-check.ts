@@ -4,7 +4,7 @@ import { schemaFaults } from "./schema-faults.ts";
 
 type Answer = Readonly<{ status: number; headers: Headers; text: string }>;
 
-/** What is wrong with the answer, in words; empty when it is as documented. */
+/** The faults of the answer in words; empty when it is as documented. */
 export function responseFaults({ operation }: Described, { status, headers, text }: Answer): string[] {
   const promised = operation.responses[String(status)];
   if (promised === undefined) return [`the status ${status} is not documented`];

@@ -1,13 +1,13 @@
 /**
- * The local runtime without the proxy of `wrangler dev`: for what is measured, and for browsers, whose
- * connections stay open longer than that proxy bears.
+ * The local runtime without the proxy of `wrangler dev`: for benches, and for browsers, whose connections stay open
+ * longer than that proxy allows.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 
-/** What is needed of a database to prepare it: types of the platform do not meet those of Node here. */
+/** The part of a database that is needed to prepare it: the platform's types and Node's are incompatible here. */
 export type Database = Readonly<{
   prepare: (sql: string) => {
     bind: (...values: unknown[]) => { run: () => Promise<unknown> };
@@ -19,9 +19,9 @@ export type Database = Readonly<{
 export type Runtime = Readonly<{
   url: string;
   db: Database;
-  /** Requests another of its Workers, by its name. */
+  /** Makes a request to another of its Workers, by its name. */
   request: (worker: string, url: string, init?: object) => Promise<Response>;
-  /** Ends the runtime. Its state goes with this process. */
+  /** Ends the runtime. Its state is removed with this process. */
   stop: () => Promise<void>;
 }>;
 
@@ -44,7 +44,7 @@ export async function startRuntime(
   );
   const url = await miniflare.ready;
   const db = (await miniflare.getD1Database("DB")) as unknown as Database;
-  // At once: each by itself would be a request or two, of a hundred.
+  // All at once: separate statements would be a request or two each, and there are a hundred.
   const all = statements.map((statement) => statement.trim().replace(/;$/, "")).join(";\n");
   if (all !== "") await db.prepare(all).run();
   const request = async (worker: string, to: string, init?: object) =>
@@ -52,7 +52,7 @@ export async function startRuntime(
   return { url: url.origin, db, request, stop: () => miniflare.dispose() };
 }
 
-/** For a process that is the runtime's own: sends its parent the address, and ends when asked to. */
+/** For a process that only runs the runtime: sends its parent the address, and ends when asked to. */
 export function serve({ url, stop }: Runtime): void {
   process.once("SIGTERM", async () => {
     await stop();

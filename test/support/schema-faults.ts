@@ -2,7 +2,7 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { resolved, type SchemaObject, type Schemas } from "../../src/http/openapi/examples.ts";
 
-/** The faults in words; none when the value is as described, and has nothing that the schema does not name. */
+/** The faults in words; none when the value is as described and has no fields that the schema does not name. */
 export function schemaFaults(schema: object, value: unknown, schemas: Schemas): string[] {
   const components = { schemas: closed(schemas, schemas) };
   const whole = { ...(closed(schema, schemas) as object), components } as Schema;
@@ -10,7 +10,7 @@ export function schemaFaults(schema: object, value: unknown, schemas: Schemas): 
   return errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
 }
 
-/** The schema with nothing allowed that it does not name: a field that nobody documented is a fault too. */
+/** The schema without unnamed fields: an undocumented field is a fault too. */
 function closed(schema: unknown, schemas: Schemas): unknown {
   if (Array.isArray(schema)) return schema.map((part) => closed(part, schemas));
   if (typeof schema !== "object" || schema === null) return schema;

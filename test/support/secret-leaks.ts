@@ -8,7 +8,7 @@ import { SecretPieces, secretsIn } from "./secret-pieces.ts";
 import { bodyText } from "./utf8.ts";
 import { MASTER_KEYS } from "./vault.ts";
 
-/** The answers that show a secret, and where in them. */
+/** The answers that may show a secret, and where in them. */
 const SHOWN = [
   { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
   { route: /^GET \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret$/, place: /"key":"([^"]+)"/ },
@@ -26,7 +26,7 @@ const SHOWN = [
   { route: /^POST \/dashboard\/keys$/, place: /<code id="key">([^<]+)</ },
 ];
 
-/** The secret that the API's document shows. It would be a leak in the document, for tests that share a Worker. */
+/** The secret in the API's document, which would count as a leak there, because tests share a Worker. */
 const DOCUMENTED = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 const pieces = new SecretPieces();
@@ -46,14 +46,14 @@ function learnWhole(secret: string): void {
   pieces.add(secret);
 }
 
-/** Keeps a text to check later: a log line comes before the answer with the secret. */
+/** Records a text for the check: a log line comes before the answer with the secret. */
 export function captureText(where: string, text: string): void {
   captured.push({ where, text });
 }
 
 let isConsoleCaptured = false;
 
-/** Captures what is printed from now on; once, although every file of tests that share a Worker begins with it. */
+/** Captures what is printed from now on; only once, although every test file that shares a Worker calls it. */
 export function captureConsole(): void {
   if (isConsoleCaptured) return;
   isConsoleCaptured = true;
@@ -66,7 +66,7 @@ export function captureConsole(): void {
   }
 }
 
-/** The captured texts with a piece of a secret, since the last call. */
+/** The texts captured since the last call that contain a piece of a secret. */
 export function takeLeaks(): string[] {
   return captured.splice(0).flatMap(({ where, text }) => {
     const piece = pieces.in(text);
@@ -76,7 +76,7 @@ export function takeLeaks(): string[] {
 
 type App = { fetch: (request: Request, ...rest: never[]) => Response | Promise<Response> };
 
-/** The same app; its answers are captured. */
+/** Captures the answers of an app. */
 export function withLeakCheck<T extends App>(app: T): T {
   const fetch = app.fetch;
   app.fetch = async (request, ...rest) => {

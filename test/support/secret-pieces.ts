@@ -1,9 +1,9 @@
 /** Finds secrets in texts, in every form in which they might be written, by pieces of twelve characters. */
 
-/** So many characters in a row are no coincidence. */
+/** This many equal characters in a row are no coincidence. */
 const PIECE = 12;
 
-/** What is secret of a token: of an API key not its id, of a key pair not the public half. */
+/** The secret parts of tokens: of an API key not its id, of a key pair not the public half. */
 const SHAPES = [
   /whsec_([A-Za-z0-9+/]{32,})/g,
   /whsk_([A-Za-z0-9+/]{42})/g,
@@ -16,8 +16,8 @@ export function secretsIn(text: string): string[] {
 }
 
 /**
- * The secret as it is, URL-encoded, in hexadecimal, and in base64 and base64url: also as a part of a longer text, which
- * shifts it by one or two bytes. What its neighbours have a share in is left out.
+ * The secret itself, URL-encoded, in hexadecimal, and in base64 and base64url, also as a part of a longer text, which
+ * shifts it by one or two bytes. Characters that encode neighbouring bytes too are left out.
  */
 export function formsOf(secret: string): string[] {
   const bytes = new TextEncoder().encode(secret);
@@ -39,14 +39,17 @@ function piecesOf(secret: string): string[] {
   });
 }
 
-/** Places of marks: a power of two, many more than there are pieces. */
+/** The number of marks: a power of two, far more than there are pieces. */
 const MARKS = 2 ** 23;
 
-/** Pieces of secrets, which are looked for in texts. */
+/** Pieces of secrets that are searched for in texts. */
 export class SecretPieces {
   readonly #secrets = new Set<string>();
   readonly #pieces = new Set<string>();
-  /** A bit for four characters of each piece: nearly every place of a text is passed over by it, without a piece of its own. */
+  /**
+   * A bit for four characters of each piece, by which nearly every place of a text can be skipped without comparing
+   * pieces.
+   */
   readonly #marks = new Uint8Array(MARKS / 8);
 
   add(secret: string): void {

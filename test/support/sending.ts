@@ -1,6 +1,6 @@
 /**
- * The services that sending to receivers needs, without a Worker around them: fake receivers, a standing clock, the real
- * vault, and gates that keep access tokens and nothing else.
+ * The services that sending to receivers needs, without a Worker: fake receivers, a standing clock, the real vault, and
+ * gates that only store access tokens.
  */
 import type { Config } from "../../src/config.ts";
 import { AccessTokens } from "../../src/gate/access-tokens.ts";
@@ -70,7 +70,7 @@ function tokenGates() {
   };
   return {
     namespace,
-    /** What gates were asked for, in order. */
+    /** The requests to gates, in order. */
     requests,
     away: (is: boolean) => {
       isAway = is;

@@ -1,6 +1,6 @@
 /**
- * Inputs of every service that name what belongs to a tenant: its ids and its name wherever an input takes one. Each works
- * for the operator, so that a refusal is that of a stranger.
+ * Inputs of every service that name a tenant's property: its ids and its name wherever an input takes one. Each works
+ * for the operator, so a refusal is due to the stranger.
  */
 import type { Application } from "../../src/features/applications/sql.ts";
 import type { Destination } from "../../src/store/destination.ts";
@@ -15,7 +15,7 @@ export type Owned = Things &
     application: Application;
     destination: Destination;
     event: ListedEvent;
-    /** A word that only this tenant's texts have. */
+    /** A word that is only in this tenant's texts. */
     canary: string;
   }>;
 
@@ -58,7 +58,7 @@ const lists: Inputs = ({ tenant, ids, destination, canary }) => {
   ];
 };
 
-/** By name of the service. */
+/** Inputs by the name of the service. */
 export const serviceInputs: Readonly<Record<string, Inputs>> = {
   getApplications: ({ application }) => [page, { ...page, after: application.id.slice(0, -1) }],
   createApplication: ({ canary }) => [
@@ -213,7 +213,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   findEventsById: ({ event }) => [[event.id]],
   readEventData: ({ event }) => [[event]],
 
-  // The input is stored as it is given, whomever its ids belong to.
+  // The input is stored unchecked, whoever owns its ids.
   requestAction: () => [{ tool: "pause_destination", input: { destination_id: "dst_none" } }],
   getAction: ({ ids }) => [ids.actions],
   getActions: () => [50],

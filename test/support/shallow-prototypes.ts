@@ -1,12 +1,11 @@
 /**
- * Keeps calls to objects as fast as they are in a new Worker. The test pool's stand-in for a class of objects wraps the
- * class's prototype in one more Proxy for each object that is made, so that every call passes through as many of them as
- * there have been objects: after a thousand gates, a call takes a tenth of a second. All these Proxies do the same, so the
- * first one suffices.
+ * Keeps calls to objects as fast as in a new Worker. For each object, the test pool's stand-in for a class wraps the
+ * class's prototype in one more Proxy, so that every call passes through as many Proxies as there have been objects:
+ * after a thousand gates, a call takes a tenth of a second. All these Proxies do the same, so the first one suffices.
  */
 const { Proxy: Plain } = globalThis;
 
-/** Part of the source of the pool's handlers, and of no other. */
+/** A part of the source of the pool's handlers that nothing else contains. */
 const MARK = "getUnknownPrototypeKey";
 
 const wrapped = new WeakSet<object>();
@@ -21,7 +20,7 @@ function construct(_: unknown, [target, handler]: [object, ProxyHandler<object>]
 
 const DONE = Symbol.for("shallow prototypes");
 
-// Once, although every file of tests that share a Worker begins with it.
+// Only once, although every test file that shares a Worker imports this.
 if (!(DONE in Plain)) {
   globalThis.Proxy = new Plain<ProxyConstructor>(Plain, { construct });
   Object.assign(Plain, { [DONE]: true });

@@ -1,15 +1,15 @@
-/** The bodies as they are stored, for whoever compares them with what was posted or sent. */
+/** The stored bodies, for comparison with what was posted or sent. */
 import type { StoredHeader } from "../../src/core/bundle.ts";
 import { readContents } from "../../src/store/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
-/** As text, of all events of the databases. */
+/** The bodies of all events of the databases, as text. */
 export async function storedBodies(databases?: readonly D1Database[]): Promise<string[]> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   return (await storedBytes(databases)).map((body) => decoder.decode(body));
 }
 
-/** Of all events of the databases, in their order. Throws when one cannot be read. */
+/** The bodies of all events of the databases, in order. Throws when one cannot be read. */
 export async function storedBytes(databases: readonly D1Database[] = testDatabases): Promise<Uint8Array[]> {
   const bodies: Uint8Array[] = [];
   for (const db of databases) {

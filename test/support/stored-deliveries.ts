@@ -1,12 +1,12 @@
 /**
- * Destinations, replays and deliveries written straight into a database, by one statement for each table, and read back in a few
- * words: for tests of queries that have to tell many of them apart.
+ * Writes destinations, replays and deliveries straight into a database, by one statement for each table, and reads them
+ * back in short form: for tests of queries that must distinguish many of them.
  */
 
 import { maskOf } from "../../src/core/pack.ts";
 import type { StoredState } from "../../src/store/delivery.ts";
 
-/** An age limit that no test comes to, epoch ms. */
+/** An age limit that no test reaches, epoch ms. */
 export const NEVER = 8_640_000_000_000_000;
 
 type Row = Readonly<Record<string, unknown>>;
@@ -67,7 +67,7 @@ type DeliveryColumns = Readonly<{
   replay?: string | null;
 }>;
 
-/** Writes deliveries that have rows of their own. */
+/** Writes deliveries as rows. */
 export async function insertDeliveries(db: D1Database, rows: readonly DeliveryColumns[]): Promise<void> {
   const columns = ({ destination, event, state, reason = null, attempts = 0, ...row }: DeliveryColumns) => ({
     destination_id: destination,
@@ -95,7 +95,7 @@ type PackColumns = Readonly<{
   recoverAt?: number | null;
   giveUpAt?: number | null;
   endedAt?: number | null;
-  /** As `endsText` writes them. */
+  /** In the format of `endsText`. */
   ends?: string;
 }>;
 
@@ -121,7 +121,7 @@ export async function insertPacks(db: D1Database, packs: readonly PackColumns[])
   await insertRows(db, "packs", packs.map(columns));
 }
 
-/** Each stored delivery as `destination event state`, with `/reason` where it has one, in order. */
+/** Each stored delivery as `destination event state`, with `/reason` if it has one, in order. */
 export async function deliveryStates(db: D1Database): Promise<string[]> {
   type State = { destination: string; event: number; state: string; reason: string | null };
   const { results } = await db

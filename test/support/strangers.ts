@@ -1,6 +1,6 @@
 /**
- * Two tenants with one of everything, of whom the one is a stranger to the other; everybody who makes requests; and all apps of
- * the Worker, with the routes that they have registered.
+ * Two tenants with one of everything, who are strangers to each other; every kind of caller; and all apps of the
+ * Worker, with their registered routes.
  */
 
 import { env } from "cloudflare:workers";
@@ -47,7 +47,7 @@ const services = {
   routing: new RoutingCache(),
   deliveries: fakeQueue().queue,
   drains: fakeQueue().queue,
-  // The queue of the runtime has a consumer, which would go on with erasures at any time.
+  // The runtime's queue has a consumer, which would continue erasures at any time.
   upkeep: fakeQueue().queue,
   gates,
   ingestLimit: undefined,
@@ -56,13 +56,13 @@ const services = {
   fetch: async (url: string) =>
     String(url).includes(".cloudflareaccess.com/") ? published.fetch(url) : new Response(),
   now: () => NOW,
-  // What else sleeps are timeouts.
+  // All other sleeps are timeouts.
   sleep: withoutTailPauses(sleepByTimer),
   log: () => {},
   background: (work: Promise<unknown>) => void pending.push(work),
 } as unknown as Services;
 
-/** Whose requests an app takes, by the bearer token or, at the dashboard's door, by the key. */
+/** The principal whose requests an app takes, by the bearer token or, at the dashboard's door, by the key. */
 const principals = new Map<string, Principal>();
 const options = {
   services: () => services,
@@ -72,7 +72,7 @@ const options = {
 const api = createApp(options);
 const document = documentOf(api);
 
-/** By name, as worker.ts has them. */
+/** The apps by name, as in worker.ts. */
 export const apps = {
   api,
   svix: createSvixApi(options),
@@ -98,14 +98,14 @@ export function routesOf(app: AppName): Route[] {
   });
 }
 
-/** Somebody who makes requests: with a key, at the dashboard, in a visit, or without anything. */
+/** A caller: with a key, at the dashboard, in a visit, or without anything. */
 export type Caller = Readonly<{
   name: string;
   /** Absent for a caller without a credential, and for visitors. */
   principal?: Principal;
-  /** What ACCESS_ROLES says of a person, who comes through Cloudflare Access. */
+  /** The rule of ACCESS_ROLES for a person, who comes through Cloudflare Access. */
   rule?: string;
-  /** Of a visitor: what its link denies. */
+  /** The rights that the link of a visitor denies. */
   denied?: readonly Capability[];
   isOperator?: boolean;
 }>;
@@ -134,7 +134,7 @@ const visitors: readonly Caller[] = [
   { name: "nobody" },
 ];
 
-/** Everybody who calls the app. */
+/** All callers of the app. */
 export function callersOf(app: AppName, tenant: string): readonly Caller[] {
   if (app === "docs") return [{ name: "nobody" }];
   if (app === "portal") return visitors;
@@ -166,7 +166,7 @@ export async function headersOf(
   const own: Record<string, string> = isPage ? { origin: ORIGIN, "sec-fetch-site": "same-origin" } : {};
   const { principal, denied, name, rule } = caller;
   if (rule !== undefined) {
-    // The configuration says who has which role: it is that of one caller at a time.
+    // The configuration assigns roles: it is that of one caller at a time.
     Object.assign(services, { config: testConfig({ access: accessWith(rule) }) });
     return { ...own, "cf-access-jwt-assertion": await assertionOf(teamKey, payloadFor("ann@example.com")) };
   }
@@ -195,11 +195,11 @@ async function cookieAfter(
 ): Promise<string> {
   const init = { method: "POST", headers, body: new URLSearchParams(form) };
   const response = await fetchFrom(app, new Request(`${ORIGIN}${path}`, init));
-  // A key that does not read has no session.
+  // A key without the scope `read` has no session.
   return response.headers.get("set-cookie")?.split(";")[0] ?? "";
 }
 
-/** What a request gets: status, headers and body, when all that it began has been done. */
+/** Makes a request, and returns status, headers and body when all work that it began has been done. */
 export async function send(
   app: AppName,
   method: string,
@@ -220,7 +220,7 @@ export async function send(
   return { status: response.status, text };
 }
 
-/** What no answer to another tenant may have in it, whatever it was asked for. */
+/** A text that must be in no answer to another tenant, whatever was requested. */
 export const CANARY = "kanarienvogel";
 
 /** The group of each destination: only the operator sees it. */
@@ -228,13 +228,13 @@ const OPERATORS = "betreiberwort";
 
 export type World = Readonly<{ own: Things; rival: Things }>;
 
-/** The parameters of the subscription that the operator has made for whoever has that word. */
+/** The parameters of the subscription that the operator has created for the holder of this word. */
 export function subscriptionTo(word: string) {
   const delivery = { mode: "webhook", url: `https://${word}.example/agent`, secret: SECRET };
   return { name: shared["event-types"] ?? "", arguments: {}, delivery };
 }
 
-/** Two applications with one of everything. What the rival has says so, wherever it can. */
+/** Two applications with one of everything. The rival's objects contain its word wherever possible. */
 export async function newWorld(): Promise<World> {
   await emptyDatabase();
   return { own: await everythingOf("own"), rival: await everythingOf(CANARY) };
@@ -283,7 +283,7 @@ async function everythingOf(word: string): Promise<Things> {
   return { tenant, ids: { ...ids, attempt } };
 }
 
-/** The names of things in paths, by the step before the parameter; undefined for what is nobody's. */
+/** The names of objects in paths, by the segment before the parameter; undefined for objects that belong to no tenant. */
 export function nameAt(step: string, { tenant, ids }: Things): string | undefined {
   const kinds = { endpoints: "destinations", endpoint: "destinations", msg: "events", poller: "inboxes" };
   const kind = kinds[step as keyof typeof kinds] ?? step;
@@ -292,7 +292,7 @@ export function nameAt(step: string, { tenant, ids }: Things): string | undefine
   return ids[kind];
 }
 
-/** What stands in a path for things that are nobody's: event types, versions of assets, kinds of problems. */
+/** The names in paths of objects that belong to no tenant: event types, versions of assets, kinds of problems. */
 const nobodys: Readonly<Record<string, string>> = {
   ...shared,
   "event-type": shared["event-types"] ?? "",
@@ -307,7 +307,7 @@ const nobodys: Readonly<Record<string, string>> = {
 
 type Step = Readonly<{ text: string } | { parameter: string; before: string }>;
 
-/** The steps of a route's path; parameters are `:name` or `{name}`, perhaps with a pattern. */
+/** The segments of a route's path; parameters are `:name` or `{name}`, perhaps with a pattern. */
 function stepsOf(path: string): Step[] {
   const steps = path.split("/");
   return steps.map((text, i) => {
@@ -331,7 +331,10 @@ export function stepBefore(route: Route, place: number): string {
   return stepsBefore(route)[place] ?? "";
 }
 
-/** The path with own names in it, but for one parameter. @param name what stands there, encoded, or nothing to keep it own */
+/**
+ * The path with the tenant's own names, except for one parameter.
+ * @param name the encoded value of this parameter; nothing for the tenant's own
+ */
 export function pathWith(
   { path }: Route,
   own: Things,
@@ -351,7 +354,7 @@ export function pathWith(
     .join("/");
 }
 
-/** What any route of the Svix API takes. */
+/** A body that suits every route of the Svix API. */
 const svixBody = {
   name: "order.made",
   description: "A type",
@@ -364,7 +367,7 @@ const svixBody = {
   status: 0,
 };
 
-/** A body that the route takes, of the tenant's own. */
+/** A body that the route takes, about the tenant's own objects. */
 export function bodyOf({ app, method, path }: Route, own: Things): string | URLSearchParams | undefined {
   if (method === "GET" || app === "docs") return undefined;
   if (app === "dashboard" || app === "portal") return new URLSearchParams(formOf(own));
@@ -381,7 +384,7 @@ export function messageOf(method: string, params: object = {}): string {
   return JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
 }
 
-/** What the forms of pages ask for, all of it: what a form does not know it does not look at. */
+/** All fields that forms of pages have; a form ignores unknown ones. */
 export function formOf({ tenant, ids }: Things): Record<string, string> {
   return {
     url: "https://example.com/hook",
@@ -409,13 +412,16 @@ export const stored = unlessWritten(async (): Promise<ReadonlySet<string>> => {
   );
 });
 
-/** Whether the row is the rival's, and does not only repeat a text that a request has put there. */
+/** Whether the row is the rival's, and does not only repeat a text from a request. */
 export function isRivals({ rival: { tenant, ids } }: World, row: string): boolean {
   const owners = [`"id":"${tenant}"`, `"tenant":"${tenant}"`, `"destination_id":"${ids.destinations}"`];
   return [...owners, `tenants\\":[\\"${tenant}`, CANARY].some((mark) => row.includes(mark));
 }
 
-/** What is the rival's or the operator's in an answer, and does not come from the request: the id of a delivery has those of two other things. */
+/**
+ * The rival's or the operator's texts in an answer that do not come from the request: the id of a delivery has those of
+ * two other things.
+ */
 export function seenOf({ rival }: World, { text }: Answer, request: string): string[] {
   const marks = [rival.tenant, ...Object.values(rival.ids), CANARY, OPERATORS];
   return marks.filter((mark) => text.includes(mark) && !request.includes(mark.replace(/^[a-z]{3}_/, "")));

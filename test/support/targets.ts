@@ -1,4 +1,7 @@
-/** URLs that must not be called, by what they hide, and such as may be. Judged alone, when stored, and when sent to. */
+/**
+ * URLs that must not be called, grouped by what they hide, and URLs that may be called. They are checked alone, when
+ * stored, and when sent to.
+ */
 
 /** Public addresses, in every spelling, some of which look as if they were not public. */
 export const publicAddresses: readonly string[] = [
@@ -40,7 +43,7 @@ export const blockedPorts: readonly number[] = [
   1719, 1720, 1723, 3659, 4045, 4190, 5060, 5061, 6566, 6665, 6666, 6668, 6669, 6679, 6697, 10080,
 ];
 
-/** Every way that we know to write an address or a name that must not be called, by what it hides. */
+/** Every known spelling of an address or a name that must not be called, by what it hides. */
 export const refused: Readonly<Record<string, readonly string[]>> = {
   "loopback, in every spelling": [
     "https://127.0.0.1/",
@@ -473,7 +476,7 @@ export const refused: Readonly<Record<string, readonly string[]>> = {
   "ports that the Fetch standard blocks": blockedPorts.map((port) => `https://example.com:${port}/`),
 };
 
-/** Public ones, some of which look as if they were not. */
+/** Public addresses and names, some of which look as if they were not public. */
 export const accepted: readonly string[] = [
   "https://example.com",
   "https://example.com/",

@@ -1,7 +1,7 @@
 import type { Sleep } from "../../src/time.ts";
 
 /**
- * A sleep for a world whose clock nobody advances: no timeout ever ends, however slow the machine is, and a pause is over
+ * A sleep for a world whose clock stands still: no timeout ever passes, however slow the machine is, and a pause ends
  * at once.
  */
 export const timeless: Sleep = (_ms, signal) =>

@@ -1,4 +1,4 @@
-/** An input that each tool of the MCP server takes, made of the tenant's own. */
+/** An input for each tool of the MCP server, made of the tenant's own objects. */
 import { changingTools } from "../../src/http/mcp/changing.ts";
 import { readingTools } from "../../src/http/mcp/reading.ts";
 import { inputSchemas } from "../../src/http/mcp/schemas.ts";
@@ -26,7 +26,7 @@ const kinds: Readonly<Record<string, string>> = {
   replay_id: "replays",
 };
 
-/** What a field of this name takes of a tenant's things; undefined where it takes none. */
+/** The value of a field of this name among a tenant's objects; undefined if it takes none. */
 export function thingFor(field: string, { tenant, ids }: Things): unknown {
   if (field === "tenant") return tenant;
   const id = ids[kinds[field] ?? ""];
@@ -36,7 +36,7 @@ export function thingFor(field: string, { tenant, ids }: Things): unknown {
 
 const tools = [...readingTools, ...changingTools];
 
-/** The fields that a tool takes, and those that it needs, by its schema. */
+/** The fields that a tool takes and those that it requires, by its schema. */
 export function toolFields(tool: string) {
   type Described = Readonly<{ properties?: object; required?: readonly string[] }>;
   const { properties = {}, required = [] } = (inputSchemas(tools).get(tool) ?? {}) as Described;

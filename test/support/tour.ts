@@ -1,6 +1,6 @@
 /**
- * Everything that reads D1, visited once as a tenant's key and once as the operator, with D1 under a meter.
- * Gates answer at once and know nothing, queues take everything.
+ * Visits everything that reads D1, once with a tenant's key and once as the operator, with D1 under a meter. Gates
+ * answer at once with nothing, and queues accept everything.
  */
 
 import { env } from "cloudflare:workers";
@@ -55,9 +55,9 @@ export const things = {
     replays: idOfOwn("rpl", OWN),
     erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),
-    // In the portal. What is deleted there is another destination, too.
+    // For the portal, which deletes another destination.
     endpoints: idOfOwn("dst", OWN + 2),
-    // In paths of the Svix API. What is deleted there is another destination.
+    // For paths of the Svix API, which deletes another destination.
     app: CROWDED,
     endpoint: idOfOwn("dst", OWN + 1),
     msg: eventId(WIDE_EVENT),
@@ -71,7 +71,7 @@ export const things = {
   },
 };
 
-/** What any route of the Svix API takes. */
+/** A body that suits every route of the Svix API. */
 const svixBody = {
   name: EVENT_TYPE,
   description: "A type",
@@ -80,7 +80,7 @@ const svixBody = {
   eventTypes: [EVENT_TYPE],
   payload: { total: 1 },
   headers: { "x-shop": "1" },
-  // A range of time, and a document, for what takes one.
+  // A range of time and a document, for routes that take one.
   ...{ since: new Date(NOW - 86_400_000).toISOString(), status: 0 },
   after: new Date(NOW - 86_400_000).toISOString(),
   spec: { webhooks: { [EVENT_TYPE]: { post: { description: "Another" } } } },
@@ -103,7 +103,7 @@ export const visitors: readonly Principal[] = [
 
 const gates = idleGates(NOW);
 
-/** Services over the crowded database, and a meter of what a piece of work costs there, with what it leaves for later. */
+/** Services over the crowded database, and a meter of the cost of a piece of work there, including its background work. */
 export async function crowdedServices() {
   const { inboxes } = things.ids;
   await env.DB.prepare("UPDATE destinations SET url = ?1, secret = ?2 WHERE id = ?3")
@@ -136,7 +136,7 @@ export async function crowdedServices() {
     readLimit: undefined,
     anonymousLimit: undefined,
     mailer: { send: async () => {} },
-    // What is sent comes back: so a challenge is answered.
+    // Every request is answered with its own body, which answers challenges.
     fetch: async (_: unknown, { body }: RequestInit = {}) => new Response(body ?? null),
     now: () => NOW,
     random: seededRandom(1),
@@ -157,8 +157,8 @@ export async function crowdedServices() {
 }
 
 /**
- * Visits the routes, named by method and path, with a question or without, and `/mcp` with the name of a tool after it; then
- * the clock ticks.
+ * Visits the routes, named by method and path, with and without a query; `/mcp` is followed by the name of a tool. Then
+ * the cron runs.
  */
 export async function tour(routes: readonly string[]) {
   const { services, measured, statements } = await crowdedServices();
@@ -174,17 +174,17 @@ export async function tour(routes: readonly string[]) {
   const visits = visitors.map((principal) => visitorOf(services, principal));
   for (const visit of visits) await measured(() => visit("POST /dashboard/sign-in"));
   for (const visit of visits) await measured(() => visit("POST /portal/enter"));
-  // Whoever posts has posted before: the destinations of a tenant are read once, and then kept by their revision.
+  // Posts once before, because a tenant's destinations are read at first and then cached by revision.
   for (const visit of visits) await measured(() => visit("POST /v1/events"));
   for (const route of routes.toSorted((a, b) => lateness(a) - lateness(b)))
     for (const visit of visits) add(route, await measured(() => visit(route)));
-  // Where chance decides where the sweep begins, it begins with all before it.
+  // If chance decides where the sweep begins, it begins at the start.
   add("tick", await measured(() => runCron({ ...services, random: () => 0 }).then(() => 0)));
   add("watch", await measured(() => checkThresholds(services).then(() => 0)));
   return { costs, statements: [...statements] };
 }
 
-/** Who only looks comes first, and what ends something last, a session after all else. */
+/** Orders visits: those that only read come first, those that delete last, and the session's end after everything. */
 function lateness(route: string): number {
   if (route.endsWith("events/unsubscribe")) return 2;
   if (route.startsWith("GET") || readingTools.some(({ name }) => route.endsWith(` ${name}`))) return 0;
@@ -198,7 +198,7 @@ const context = {
   props: {},
 } as unknown as ExecutionContext;
 
-/** Makes a request as somebody, and gives its status. */
+/** Makes a request as this principal, and returns its status. */
 function visitorOf(services: Services, principal: Principal) {
   const authenticate = async () => principal;
   const api = createApp({ services: () => services, authenticate });
@@ -240,7 +240,7 @@ function visitorOf(services: Services, principal: Principal) {
     return response.status;
   };
 
-  /** With the token of a new link, where a visit of the portal begins. */
+  /** A body with the token of a new link, for the beginning of a visit to the portal. */
   async function pageBody(path: string, { tenant = CROWDED, scopes }: Principal): Promise<URLSearchParams> {
     const fields = await formFields();
     if (path !== "/portal/enter") return fields;
@@ -255,7 +255,7 @@ function visitorOf(services: Services, principal: Principal) {
   }
 }
 
-/** With ids of the tenant's things in it, whether parameters are spelled `{id}` or `:id`. */
+/** The path with ids of the tenant's objects, for parameters spelled `{id}` or `:id`. */
 function filled(path: string): string {
   return pathFor(path.replaceAll(/:(\w+)/g, "{$1}"), things);
 }
@@ -264,7 +264,7 @@ function toolCall(tool: string) {
   return { name: tool, arguments: inputFor(tool, things) };
 }
 
-/** What any method of MCP Events takes. */
+/** Parameters that suit every method of MCP Events. */
 const eventParams = {
   name: EVENT_TYPE,
   arguments: { total: { gte: 1 } },
@@ -285,7 +285,7 @@ function apiBody(method: string, path: string): string | undefined {
   return body === undefined ? undefined : JSON.stringify(body);
 }
 
-/** What the forms ask for, all of it: what a form does not know it does not look at. */
+/** All fields that forms have; a form ignores unknown ones. */
 async function formFields(): Promise<URLSearchParams> {
   const rows =
     "SELECT CAST(secret_version AS text) AS version, updated_at AS at FROM destinations WHERE id = ?1";
@@ -308,11 +308,11 @@ async function formFields(): Promise<URLSearchParams> {
     which: "all",
     since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
     delivery: things.ids.deliveries,
-    // All that a filter finds.
+    // Everything that a filter finds.
     ...{ action: "retry", all: "1" },
     document: JSON.stringify({ version: 1, destinations: [] }),
     confirm: CROWDED,
-    // Who may not is refused before anything is read.
+    // A caller without the permission is refused before anything is read.
     ...Object.fromEntries(capabilities.map((name) => [name, "on"])),
   };
   return new URLSearchParams(fields);

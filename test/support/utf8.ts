@@ -8,7 +8,7 @@ export function textOf(body: RequestInit["body"] | undefined): string {
   return body instanceof Uint8Array ? new TextDecoder().decode(body) : String(body);
 }
 
-/** The body as text, whatever its content type: `text()` has the runtime warn of types that it takes for no text. */
+/** The body as text, whatever its content type: `text()` makes the runtime warn about types that are not text. */
 export async function bodyText(body: Body): Promise<string> {
   return new TextDecoder().decode(await body.arrayBuffer());
 }

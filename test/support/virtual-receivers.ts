@@ -1,6 +1,6 @@
 /**
- * Receivers in virtual time: a `fetch` that answers as scripted, by destination, remembers every request, and
- * notices at each one whether it should never have been made.
+ * Receivers in virtual time: a `fetch` that answers as scripted by destination, records every request, and notices
+ * requests that should never have been made.
  */
 
 import type { DatabaseSync } from "node:sqlite";
@@ -15,12 +15,12 @@ export type Request = {
   readonly at: number;
   readonly destination: string;
   readonly event: number;
-  /** Of this delivery, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   status?: number;
-  /** What went wrong instead of an answer. */
+  /** The error, if there was no answer. */
   error?: string;
   endedAt?: number;
 };
@@ -33,29 +33,29 @@ type Parts = Readonly<{
   afterMs?: number;
 }>;
 
-/** A status, an answer in parts, no answer ever, an error of the network, or what makes one of a request. */
+/** A status, an answer in parts, no answer, a network error, or a function of the request that returns one of these. */
 export type Answer = number | Parts | "hang" | Error | ((request: Request) => Answer);
 
 export type VirtualReceivers = Readonly<{
   fetch: typeof fetch;
   requests: readonly Request[];
   script: (destination: string, ...answers: Answer[]) => void;
-  /** What was asked of them that must never be asked, in sentences. */
+  /** The requests that should never have been made, in sentences. */
   broken: () => string[];
 }>;
 
 /** How long an answer takes when the script does not say. */
 const USUAL_MS = [20, 80] as const;
 /**
- * A request that another invocation has begun to make when a hold is asked for is not stopped; holders of long
- * leases hear of it within a second and a few round trips.
+ * A request that another invocation is about to make when a hold is asked for is not stopped; holders of long leases
+ * learn of the hold within a second plus a few round trips.
  */
 const NEWS_MS = 4_000;
 
 type Target = Readonly<{ id: string; max: number }>;
 type Hold = Readonly<{ from: number; until: number }>;
 
-/** @param databases all of them, when the first request comes */
+/** @param databases returns all databases, when the first request comes */
 export function virtualReceivers(engine: Engine, databases: () => readonly DatabaseSync[]): VirtualReceivers {
   const requests: Request[] = [];
   const scripts = new Map<string, Answer[]>();
@@ -94,7 +94,7 @@ export function virtualReceivers(engine: Engine, databases: () => readonly Datab
     return request;
   }
 
-  /** Neither a delivery that was asked to wait, nor any other of its destination once the news has spread. */
+  /** Checks that no request is for a delivery on hold, nor for any other of its destination once the hold is known. */
   function checkHold({ at, destination, attempt }: Request, key: string): void {
     const own = holds.get(key);
     if (own && at < own.until)
@@ -161,7 +161,7 @@ export function virtualReceivers(engine: Engine, databases: () => readonly Datab
 function statementsOf(databases: readonly DatabaseSync[]) {
   const [first] = databases;
   if (first === undefined) throw new Error("There is no database");
-  // A request knows nothing else of its destination, of which a world may have a thousand.
+  // A request identifies its destination by URL only, and a world may have a thousand.
   first.exec("CREATE INDEX destinations_by_url ON destinations (url)");
   return {
     target: first.prepare(
@@ -171,7 +171,7 @@ function statementsOf(databases: readonly DatabaseSync[]) {
   };
 }
 
-/** As much of a response as the client reads; a real one costs the simulation ten times as much. */
+/** The part of a response that the client reads; a real one would cost the simulation ten times as much. */
 function responseOf({ status, headers = {}, body }: Parts): Response {
   if (body !== undefined) return new Response(body, { status, headers });
   const named = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));

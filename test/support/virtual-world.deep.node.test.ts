@@ -4,7 +4,7 @@ import { virtualWorld } from "./virtual-world.ts";
 const MINUTE = 60_000;
 
 describe("the virtual world", () => {
-  it("delivers everything, with many invocations at once, and breaks no promise", async () => {
+  it("delivers everything, with many concurrent invocations, and breaks no promise", async () => {
     const world = virtualWorld({ seed: 3 });
     const shops = [1, 2, 3].map((n) => world.destination({ maxConcurrency: 2 * n }));
     world.script(shops[0] ?? "", 500, { status: 503, body: "busy" }, 204);
@@ -17,7 +17,7 @@ describe("the virtual world", () => {
     expect(world.platform.invocations.mostRunning()).toBeGreaterThan(5);
   });
 
-  it("is the same history for the same seed, and another for another", async () => {
+  it("has the same history for the same seed, and another for another", async () => {
     const history = async (seed: number) => {
       const world = virtualWorld({ seed });
       world.script(world.destination(), 500, new Error("Network connection lost."), 204);

@@ -14,7 +14,7 @@
 
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
-import { isWanted, noTroubles, type Troubles } from "../../bench/storm/breakwater/invocations.ts";
+import { isInjected, noTroubles, type Troubles } from "../../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,
   type PlatformOptions,
@@ -51,25 +51,25 @@ const LOOK_MS = 1_000;
 export const hardTravel: Travel = { ...calmTravel, twice: 0.02, late: 0.02, lateMs: 30_000 };
 
 export type WorldOptions = Readonly<{
-  /** Of everything random. */
+  /** The seed of all randomness. */
   seed?: number;
-  /** Milliseconds that calls take, a number for always the same; without: 5 to 80, rarely a second. */
+  /** The milliseconds that calls take; a number is constant. Default: 5 to 80, rarely a second. */
   latency?: PlatformOptions["latency"];
-  /** How messages travel; without: out of order, some twice, some late. */
+  /** How messages travel. Default: out of order, some twice, some late. */
   travel?: Partial<Travel>;
-  /** Invocations at once from each queue; without: 20 batches of deliveries, 100 drains. */
+  /** Concurrent invocations for each queue. Default: 20 batches of deliveries, 100 drains. */
   consumers?: PlatformOptions["consumers"];
   /** Environment variables, such as RETENTION_DAYS. */
   vars?: PlatformOptions["vars"];
-  /** What every invocation is handed instead of the services made for it. */
+  /** Wraps the services of every invocation. */
   wrap?: PlatformOptions["wrap"];
   /** Whether a request ends the invocation that makes it. */
   isDeadly?: PlatformOptions["isDeadly"];
-  /** The cron comes every minute; false: never by itself. */
+  /** Whether the cron runs every minute; true by default. */
   cron?: boolean;
-  /** How many databases there are; without: one. */
+  /** The number of databases. Default: one. */
   databases?: PlatformOptions["databases"];
-  /** Of the isolates that invocations run in; without: five. */
+  /** The isolates in which invocations run. Default: five. */
   isolates?: PlatformOptions["isolates"];
 }>;
 
@@ -82,48 +82,48 @@ export type VirtualWorld = Readonly<{
   platform: VirtualPlatform;
   /** Epoch milliseconds. */
   now: () => number;
-  /** Runs virtual time for so long. */
+  /** Runs virtual time for `ms`. */
   run: (ms: number) => Promise<void>;
-  /** Runs until it is so, which is asked once a second, at most for so long; whether it is. */
+  /** Runs until the condition, which is checked once a second, holds or the time is over; returns whether it holds. */
   runUntil: (isSo: () => boolean, mostMs: number) => Promise<boolean>;
-  /** Has something done after so many milliseconds of virtual time. */
+  /** Calls `act` after `ms` of virtual time. */
   after: (ms: number, act: () => void) => void;
-  /** A new destination, of tenant `acme` unless given; returns its id. */
+  /** Creates a destination, of tenant `acme` unless given; returns its id. */
   destination: (columns?: DestinationColumns) => string;
-  /** Posts so many events in one request, now. Resolves in virtual time, when the request is answered. */
+  /** Posts `count` events in one request, now. Resolves in virtual time, when the request is answered. */
   post: (count?: number, posted?: Posted) => Promise<Ending>;
-  /** Posts one event after the other, so many a second, for so long. */
+  /** Posts single events at this rate, for `forMs`. */
   postSteadily: (perSecond: number, forMs: number, posted?: Posted) => void;
-  /** From now on the receiver answers so, one request after the other; the last for all that follow. */
+  /** Sets the receiver's answers to its next requests; the last one is repeated. */
   script: (destination: string, ...answers: Answer[]) => void;
   /** Every request so far, in the order in which they were started. */
   requests: readonly Request[];
   requestsTo: (destination: string) => readonly Request[];
-  /** Any statement in the first database, in no time. */
+  /** Runs a statement in the first database, in no time. */
   sql: <Row>(statement: string, ...values: SQLInputValue[]) => Row[];
   pause: (destination: string) => void;
-  /** Lifts the pause as a person does, and tells the gate. */
+  /** Lifts the pause as a person does, and notifies the gate. */
   resume: (destination: string) => Promise<Ending>;
   /** Changes columns by hand. */
   edit: (destination: string, columns: DestinationColumns) => void;
-  /** What is stored of deliveries: of all, or of one destination's. */
+  /** The stored deliveries: all, or those of one destination. */
   rows: (destination?: string) => StoredRow[];
-  /** Deliveries that have not ended, those without a row included. */
+  /** The number of deliveries that have not ended, including those without a row. */
   open: () => number;
   gate: (destination: string) => GateState | undefined;
-  /** Forgets what the gate has in memory. */
+  /** Drops the gate from memory. */
   evict: (destination: string) => void;
   log: readonly LogLine[];
   logged: (what: string) => readonly LogLine[];
-  /** Calls by name since the last time of asking: `d1`, `gate admit`, `drains sendBatch`, … */
+  /** Calls by name since the last call of `calls`: `d1`, `gate admit`, `drains sendBatch`, … */
   calls: () => Readonly<Record<string, number>>;
-  /** Runs a handler as an invocation of its own. */
+  /** Runs a handler as a separate invocation. */
   invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<Ending>;
   /** Runs the handler of the cron, now. */
   cron: () => Promise<Ending>;
-  /** From now on, such shares of all calls go wrong; nothing: none. */
+  /** Sets the shares of all calls that go wrong; by default none. */
   trouble: (troubles?: Partial<Troubles>) => void;
-  /** Which promises have been broken so far, in sentences; empty when all is well. */
+  /** The promises that have been broken so far, in sentences; empty when all is well. */
   broken: () => string[];
 }>;
 
@@ -207,7 +207,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     const endsAt = engine.now() + mostMs;
     let over = false;
     let so = isSo();
-    // Looked at once a second: what is asked may look at every row.
+    // Checked once a second, because the condition may read every row.
     const look = () => {
       so = isSo();
       if (!so && !over) engine.after(LOOK_MS, look);
@@ -263,7 +263,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
       ...receivers.broken(),
       ...breaches,
       ...countsBroken(rowsOf(platform.databases), receivers.requests),
-      ...invocations.thrown.flatMap(({ name, error }) => (isWanted(error) ? [] : `${name} threw ${error}`)),
+      ...invocations.thrown.flatMap(({ name, error }) => (isInjected(error) ? [] : `${name} threw ${error}`)),
     ],
   };
 }

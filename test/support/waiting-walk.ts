@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { allOf, type Databases } from "../../src/store/databases.ts";
 import { waitingDestinations } from "../../src/store/waiting.ts";
 
-/** The ids that a walk in pages of so many finds. Checks that no page is longer, and none but the last empty. */
+/** The ids that a walk in pages of `limit` finds. Checks that no page is longer, and that only the last may be empty. */
 export async function walkedDestinations(databases: Databases, limit: number): Promise<string[]> {
   const seen: string[] = [];
   for (let isLast = false; !isLast && seen.length < 20; ) {

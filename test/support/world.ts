@@ -106,7 +106,7 @@ export async function newWorld() {
     while (pending.length > 0) await Promise.all(pending.splice(0));
   }
 
-  /** The same for work that pauses: the clock is advanced past one pause after the other. */
+  /** Waits for background work that pauses: advances the clock past one pause after the other. */
   async function settledThroughPauses(): Promise<void> {
     let isSettled = false;
     const all = settled().finally(() => {
@@ -119,7 +119,7 @@ export async function newWorld() {
     await all;
   }
 
-  /** Posts so many events in one request, and takes their messages off the queue. */
+  /** Posts `count` events in one request, and takes their messages off the queue. */
   async function postBundles(
     count = 1,
     { type = "order.paid", data = {}, options }: Posted = {},
@@ -132,13 +132,13 @@ export async function newWorld() {
     return deliveryQueue.taken().map(({ body }) => body);
   }
 
-  /** Posts so many events, and returns their deliveries, to be consumed in a message each. */
+  /** Posts `count` events, and returns their deliveries, to be consumed in a message each. */
   async function post(count = 1, posted: Posted = {}): Promise<DeliveryKey[]> {
     return named(await postBundles(count, posted));
   }
 
   /**
-   * Gives messages to the delivery consumer in one batch; a delivery becomes a message of its own. Does not wait for
+   * Passes messages to the delivery consumer in one batch; a delivery becomes a separate message. Does not wait for
    * background work.
    */
   async function consume(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
@@ -148,14 +148,14 @@ export async function newWorld() {
     return results;
   }
 
-  /** Gives messages to the drain consumer. */
+  /** Passes messages to the drain consumer. */
   async function answer(messages: readonly unknown[]): Promise<MessageResult[]> {
     const { batch, results } = batchOf("breakwater-drains", messages);
     await consumeDrains(services, batch);
     return results;
   }
 
-  /** Gives messages to the consumer of upkeep. */
+  /** Passes messages to the consumer of upkeep. */
   async function keepUp(messages: readonly unknown[]): Promise<MessageResult[]> {
     const { batch, results } = batchOf("breakwater-upkeep", messages);
     await consumeUpkeep(services, batch);
@@ -217,7 +217,7 @@ export async function newWorld() {
   };
 }
 
-/** The real object of functions, whose calls are counted; a script answers in its place. */
+/** The real object of functions, whose calls are counted; a script can answer in its place. */
 function scriptedFunctions() {
   const { FUNCTIONS } = env as unknown as { FUNCTIONS: DurableObjectNamespace<TenantFunctions> };
   const calls: FunctionCall[] = [];
@@ -257,7 +257,7 @@ export async function named(messages: readonly DeliveryMessage[]): Promise<Deliv
   return [...each.values()].sort((a, b) => a.eventId - b.eventId);
 }
 
-/** A message for one delivery alone. */
+/** A message for a single delivery. */
 export function messageFor(key: DeliveryKey | undefined): DeliveryMessage {
   if (!key) throw new Error("The delivery is there");
   return { bundles: partsOf([key]) };
@@ -329,7 +329,7 @@ export async function storedRows(): Promise<StoredRow[]> {
   return rows.flat().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }
 
-/** Gives deliveries that wait in packs, of one event or of all, rows of their own, as if they had been attempted. */
+/** Moves deliveries that wait in packs, of one event or of all, to rows, as if they had been attempted. */
 export async function giveRows(event?: number): Promise<void> {
   const all = await storedRows();
   const wanted = all.filter(({ state, eventId }) => state === "waiting" && (event ?? eventId) === eventId);
@@ -347,7 +347,7 @@ export async function forgetOutcomes(): Promise<void> {
   await execute("DELETE FROM packs");
 }
 
-/** Turns of the event loop without a call under way after which nothing proceeds by itself. */
+/** The number of turns of the event loop without a call under way after which nothing continues by itself. */
 const QUIET_TURNS = 4;
 
 /** Waits until nothing can proceed without the test or its clock, however long calls to D1, gates and buckets take. */

@@ -93,14 +93,14 @@ describe("the steps of a deployment", () => {
   health              ok`);
   });
 
-  test("a later one migrates the database that is there before the new code is live", async () => {
+  test("a later one migrates the existing database before the new code is live", async () => {
     wrangler.set({ databases: ["another", "breakwater"], targets: [url] });
     const { commands, printed } = await run();
     expect(commands).toEqual(["d1 list --json", "d1 migrations apply breakwater --remote", "deploy"]);
     expect(printed).toContain("databases created   none\n  databases migrated  breakwater\n");
   });
 
-  test("it can be repeated, and then changes nothing but the Worker", async () => {
+  test("a deployment can be repeated, and then changes only the Worker", async () => {
     await run();
     const { commands, printed } = await run();
     expect(commands).toEqual(["d1 list --json", "d1 migrations apply breakwater --remote", "deploy"]);
@@ -120,13 +120,13 @@ describe("the steps of a deployment", () => {
     ]);
   });
 
-  test("a database that the file names by its id exists and is not looked for", async () => {
+  test("a database that the file names by its id exists and is not searched", async () => {
     writeFileSync(config, toml.replace('database_name = "breakwater"', '$&\ndatabase_id = "0f"'));
     wrangler.set({ databases: ["breakwater"], targets: [url] });
     expect((await run()).commands).toEqual(["d1 migrations apply breakwater --remote", "deploy"]);
   });
 
-  test("every command gets the environment, and the Worker its further flags as they were given", async () => {
+  test("every command gets the environment, and the Worker's deployment its further flags unchanged", async () => {
     writeFileSync(config, `${toml}\n${staging}`);
     const { commands, failure } = await run("--env", "staging", "--tag", "v1", "--var=A:B");
     expect(failure).toBeUndefined();
@@ -154,21 +154,21 @@ describe("the steps of a deployment", () => {
     expect(failure).toContain(consequence);
   });
 
-  test("when the deployment itself fails, the Worker is not asked for its health", async () => {
+  test("when the deployment itself fails, the Worker's health is not checked", async () => {
     wrangler.set({ failing: "deploy", targets: [url] });
     const { failure, printed } = await run();
     expect(failure).toContain("wrangler deploy failed (1)");
     expect(printed).not.toContain("/v1/health");
   });
 
-  test("a Worker that is not healthy in time is a failure that says how to go back", async () => {
+  test("a Worker that is not healthy in time is a failure with instructions to roll back", async () => {
     status = 503;
     const { failure } = await run("--health-timeout", "1");
     expect(failure).toContain("it answers 503");
     expect(failure).toContain("npx wrangler rollback");
   });
 
-  test("a Worker that becomes healthy is waited for", async () => {
+  test("a Worker that becomes healthy is awaited", async () => {
     status = 503;
     afterHealth = () => {
       status = 200;
@@ -231,7 +231,7 @@ describe("a configuration that cannot work is refused before anything is done", 
       'queues.producers: the queue "breakwater-deliveries" has the bindings DRAINS and DELIVERIES; give each',
     ],
     [
-      "queues by other names than the Worker is told",
+      "queues with other names than the Worker's configuration",
       toml.replace("[vars]", '[vars]\nQUEUE_NAMES = "a,b,c,d"'),
       'vars: QUEUE_NAMES is "a,b,c,d", and the queues are "breakwater-deliveries,breakwater-drains,breakwater-dead,breakwater-upkeep"; remove it',
     ],
@@ -278,7 +278,7 @@ describe("a configuration that cannot work is refused before anything is done", 
     [
       "a queue of events without a retry delay",
       `${toml}\n${events('dead_letter_queue = "shop-events-dead"')}`,
-      'queues.consumers: "shop-events" retries at once what an invocation that died has left; set retry_delay = 30',
+      'queues.consumers: "shop-events" retries messages at once after an invocation has died; set retry_delay = 30',
     ],
     [
       "a missing Durable Object",
@@ -357,7 +357,7 @@ service = "breakwater"`,
     expect(failure).toMatch(/^wrangler\.toml: [\s\S]*\nNothing has been changed\.$/);
   });
 
-  test("but not for queues and services that destinations may be, also when two environments share them", async () => {
+  test("but not because of queues and services for destinations, even if two environments share them", async () => {
     const bindings = `
 [[PLACEqueues.producers]]
 binding = "ORDERS"
@@ -378,7 +378,7 @@ ${own}${bindings.replaceAll("PLACE", "env.staging.")}`,
     expect((await run("--dry-run", "--env", "staging")).failure).toBeUndefined();
   });
 
-  test("an environment without bindings: they are not inherited, and all of them are named", async () => {
+  test("an environment without bindings is refused with all of their names, because they are not inherited", async () => {
     writeFileSync(config, `${toml}\n[env.staging]\n`);
     const { commands, failure } = await run("--env", "staging");
     expect(commands).toEqual([]);
@@ -392,17 +392,17 @@ ${own}${bindings.replaceAll("PLACE", "env.staging.")}`,
     ]);
   });
 
-  test("but a queue of events may be consumed that is the queue of no binding", async () => {
+  test("but a queue of events without a binding may be consumed", async () => {
     const settings = 'retry_delay = 30\ndead_letter_queue = "shop-events-dead"';
     writeFileSync(config, `${toml}\n${events(settings)}`);
     expect((await run("--health-timeout", "0")).failure).toBeUndefined();
   });
 
-  test("an environment that is not in the file", async () => {
+  test("an environment that is missing from the file is refused", async () => {
     expect((await run("--env", "stagin")).failure).toContain("wrangler.toml: env.stagin: there is no such");
   });
 
-  test("environments in accounts of their own may use the same names", async () => {
+  test("environments in different accounts may use the same names", async () => {
     const text = staging.replaceAll(/breakwater-staging(-\w+)?"/g, 'breakwater$1"');
     writeFileSync(config, `${toml}\n${text.replace("[env.staging]", '$&\naccount_id = "other"')}`);
     const { failure } = await run("--env", "staging", "--health-timeout", "0");
@@ -417,7 +417,7 @@ describe("queues and their names", () => {
     .replaceAll("breakwater-dead", "third")
     .replaceAll("breakwater-upkeep", "fourth");
 
-  test("may be any: the Worker is told those whose words do not tell", async () => {
+  test("may be arbitrary: the Worker gets those whose words do not show the purpose", async () => {
     writeFileSync(config, renamed);
     wrangler.set({ databases: ["breakwater"], targets: [url] });
     const { commands, failure } = await run("--tag", "v1");
@@ -428,13 +428,13 @@ describe("queues and their names", () => {
     ]);
   });
 
-  test("are told too where the words in them mislead", async () => {
+  test("are also passed if their words mislead", async () => {
     writeFileSync(config, toml.replaceAll("breakwater-deliveries", "acme-events"));
     const names = "acme-events,breakwater-drains,breakwater-dead,breakwater-upkeep";
     expect((await run()).commands.at(-1)).toBe(`deploy --var=QUEUE_NAMES:${names}`);
   });
 
-  test("need not be told where the file does", async () => {
+  test("need not be passed if the file has them", async () => {
     writeFileSync(config, renamed.replace("[vars]", '[vars]\nQUEUE_NAMES = "first,second,third,fourth"'));
     expect((await run()).failure).toBeUndefined();
   });
@@ -445,7 +445,7 @@ describe("the hosts under which the Worker is reached", () => {
   const onWorkersDev = "breakwater.acme.workers.dev";
   const found = `${onWorkersDev},*-${onWorkersDev}`;
 
-  test("are told to it: those of routes at once, that on workers.dev and its previews' by a second deployment", async () => {
+  test("are passed to it: those of routes at once, that on workers.dev and its previews' by a second deployment", async () => {
     writeFileSync(config, `${toml}\n${routes}`);
     wrangler.set({ databases: ["breakwater"], targets: [url, `https://${onWorkersDev}`] });
     const { commands, failure, printed } = await run("--tag", "v1");
@@ -457,7 +457,7 @@ describe("the hosts under which the Worker is reached", () => {
     expect(printed).toContain(`set OWN_HOSTS = "hooks.example.com,${found}"`);
   });
 
-  test("are not told, nor is it deployed twice, where the file names them", async () => {
+  test("are not passed, nor is it deployed twice, if the file names them", async () => {
     writeFileSync(config, toml.replace('OWN_HOSTS = ""', `OWN_HOSTS = "${found}"`));
     wrangler.set({ databases: ["breakwater"], targets: [`https://${onWorkersDev}`] });
     expect((await run("--health-timeout", "0")).commands.filter((one) => one.startsWith("deploy"))).toEqual([
@@ -465,7 +465,7 @@ describe("the hosts under which the Worker is reached", () => {
     ]);
   });
 
-  test("come behind those of the file, of which links lead to the first, and are those of a route's pattern", async () => {
+  test("follow those of the file, whose first is used in links, and include those of route patterns", async () => {
     const route = '[[routes]]\npattern = "*example.org/hooks/*"\nzone_name = "example.org"\n';
     writeFileSync(
       config,
@@ -510,7 +510,7 @@ describe("secrets that the Worker would refuse are refused before anything is do
     expect(failure).not.toContain((key ?? "").slice(0, 8));
   });
 
-  test("a file that is not there", async () => {
+  test("a missing file is refused", async () => {
     const { commands, failure } = await run("--secrets-file", join(directory, ".nothing"));
     expect(failure).toBe(
       ".nothing: there is no such file; expected the secrets ADMIN_KEY and MASTER_KEYS, a line NAME=value for each\nNothing has been changed.",
@@ -518,7 +518,7 @@ describe("secrets that the Worker would refuse are refused before anything is do
     expect(commands).toEqual([]);
   });
 
-  test("one of them alone may be replaced", async () => {
+  test("one of them may be replaced alone", async () => {
     writeFileSync(secrets, "ADMIN_KEY=a key of sixteen characters");
     expect((await run("--secrets-file", secrets)).failure).toBeUndefined();
   });
@@ -576,7 +576,7 @@ describe("a database that cannot be migrated is refused before anything is done"
     expect(commands).toContain("d1 migrations apply breakwater --remote");
   });
 
-  test("and one of a later version is left as it is, because the former code works on new tables", async () => {
+  test("but one of a later version stays as it is, because the former code works on new tables", async () => {
     const { failure, printed } = await deployOn({ tables, applied: [...own, "9999_later.sql"] });
     expect(failure).toBeUndefined();
     expect(printed).toContain(
@@ -585,7 +585,7 @@ describe("a database that cannot be migrated is refused before anything is done"
   });
 });
 
-test("the example of a second environment has everything that the top level has, under names of its own", async () => {
+test("the example of a second environment has everything that the top level has, under its own names", async () => {
   writeFileSync(config, `${toml}\n${staging}`);
   const [top, second] = (await readEnvironments(config)).map(({ config }) => config);
   const inStaging = JSON.parse(
@@ -618,7 +618,7 @@ describe("staging and production side by side", () => {
   });
 });
 
-test("without rate limits it deploys, and says that nothing is limited", async () => {
+test("a deployment without rate limits succeeds, and says that nothing is limited", async () => {
   writeFileSync(config, toml.replace(/\[\[ratelimits\]\]\nname = "INGEST_LIMIT"[^[]*/, ""));
   const { failure, printed } = await run();
   expect(failure).toBeUndefined();
@@ -634,7 +634,7 @@ test.each([
     toml.replace('# [[worker_loaders]]\n# binding = "LOADER"', '[[worker_loaders]]\nbinding = "LOADER"'),
     'Note: worker_loaders has LOADER, and there is no FUNCTIONS: transformations in code are refused, and those that are saved wait; add { name = "FUNCTIONS", class_name = "TenantFunctions" } to durable_objects.bindings.',
   ],
-])("with half of what functions need it deploys, and says what is missing (%#)", async (text, note) => {
+])("a deployment with half of the bindings for functions succeeds, and says what is missing (%#)", async (text, note) => {
   expect(text).not.toBe(toml);
   writeFileSync(config, text);
   const { failure, printed } = await run("--dry-run");
@@ -645,7 +645,7 @@ test.each([
 describe("the command line", () => {
   const read = (...args: string[]) => readDeployment(args, {});
 
-  test("separates what every command needs from what the Worker's deployment alone does", () => {
+  test("separates flags of every command from those of the Worker's deployment only", () => {
     const { deployment, isDryRun } = read(
       "-e",
       "staging",
@@ -661,7 +661,7 @@ describe("the command line", () => {
     expect(deployment.others).toEqual(["--minify", "--tag", "a b"]);
   });
 
-  test("the environment is that of CLOUDFLARE_ENV unless a flag names another", () => {
+  test("uses the environment of CLOUDFLARE_ENV unless a flag names another", () => {
     const environment = { CLOUDFLARE_ENV: "production" };
     expect(readDeployment([], environment).deployment.environment).toBe("production");
     expect(readDeployment(["--env", "staging"], environment).deployment.environment).toBe("staging");
@@ -677,7 +677,7 @@ describe("the command line", () => {
     [["--health-timeout", "soon"], "--health-timeout needs a number of seconds"],
     [["--cwd", "/"], "--cwd does not work here"],
     [["--jurisdiction", "eu"], "--jurisdiction does not work here; set JURISDICTION"],
-  ])("%j is a mistake that is named: %s", (args, message) => {
+  ])("reports the mistake in %j: %s", (args, message) => {
     expect(() => read(...args)).toThrow(message);
   });
 
@@ -717,7 +717,7 @@ describe("the command line", () => {
     );
   };
 
-  test("the exit code is 0 after a deployment, 1 after a fault and 2 after a mistake", async () => {
+  test("exits with 0 after a deployment, 1 after a fault and 2 after a mistake", async () => {
     writeFileSync(config, toml);
     expect(await cli("--config", config)).toMatchObject({ code: 0 });
     expect(wrangler.commands()).toHaveLength(4);

@@ -28,7 +28,7 @@ test.each([
   expect(given.match(/.*\n/g)?.filter(lineFilter()).join("") ?? "").toBe(expected);
 });
 
-test("output is held until it is released, and passed on afterwards, a line at a time", async () => {
+test("output is held until it is released, and then passed on line by line", async () => {
   const stream = new PassThrough();
   let printed = "";
   const release = heldOutput(stream, {

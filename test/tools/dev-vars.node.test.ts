@@ -28,7 +28,7 @@ test("a deployment with the example's values is refused, and each of its variabl
   expect(parse).toThrow(/ADMIN_KEY is too short.*MASTER_KEYS expected at least one id:base64/);
 });
 
-test("where there is no file, one is made that a Worker can use", () => {
+test("a missing file is created so that a Worker can use it", () => {
   expect(ensureDevVars(root)).toBe(true);
   const made = read(root, ".dev.vars");
   expect(parseConfig(parseEnv(made))).toMatchObject({ graceMs: 20_000, allowPrivateDestinations: true });
@@ -51,7 +51,7 @@ test("a shell reads the key as Breakwater does", () => {
   expect(String(key)).toBe(devVar("ADMIN_KEY", root));
 });
 
-test("a file keeps its values, and gets those that it does not have yet or has left empty", () => {
+test("a file keeps its values, and gets missing and empty ones", () => {
   writeFileSync(join(root, ".dev.vars"), 'ADMIN_KEY=own\nMASTER_KEYS=""\n');
   expect(ensureDevVars(root)).toBe(false);
   expect([devVar("ADMIN_KEY", root), devVar("GRACE_SECONDS", root)]).toEqual(["own", "20"]);

@@ -9,13 +9,13 @@ import { delimiter, join } from "node:path";
 type Scenario = Readonly<{
   /** The databases that are in the account before. */
   databases?: readonly string[];
-  /** Those among them that have every migration. */
+  /** The databases among them that have every migration. */
   migrated?: readonly string[];
-  /** What is in those of which it is not all of this version's, or nothing. */
+  /** The migrations in the databases that have neither all of this version's nor none. */
   contents?: Readonly<Record<string, Readonly<{ tables: readonly string[]; applied: readonly string[] }>>>;
   /** The beginning of the command that fails. */
   failing?: string;
-  /** What `wrangler deploy` reports to have been deployed to. */
+  /** The addresses that `wrangler deploy` reports. */
   targets?: readonly string[];
 }>;
 

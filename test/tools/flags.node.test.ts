@@ -1,4 +1,4 @@
-/** What the scripts for developers make of what is typed after them. */
+/** The command lines of the scripts for developers. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
@@ -12,13 +12,13 @@ const own = { strict: { type: "boolean" }, latency: { type: "string" } } as cons
 const passedOn = { port: { type: "string" } } as const;
 const read = (...args: string[]) => readFlags(args, own, passedOn);
 
-test("a script's own flags are read, and those of the program beneath are handed on as they were given", () => {
+test("a script's own flags are read, and those of the program beneath are passed on unchanged", () => {
   const { values, others } = read("--strict", "--port", "1", "--latency=7", "--port=2");
   expect(values).toEqual({ strict: true, latency: "7", port: "2" });
   expect(others).toEqual(["--port", "1", "--port", "2"]);
 });
 
-test("a flag that is on can be turned off", () => {
+test("a flag that is on by default can be turned off", () => {
   expect(read("--no-strict").values).toEqual({ strict: false });
 });
 
@@ -29,11 +29,11 @@ test.each([
   [["--port"], "--port needs a value"],
   [["--strict=yes"], "--strict takes no value"],
   [["8787"], "Unexpected argument: 8787"],
-])("%j is a mistake that is named: %s", (args, message) => {
+])("the mistake in %j is reported: %s", (args, message) => {
   expect(() => read(...args)).toThrow(message);
 });
 
-test("a help text names the flags, and with a capital word those that take a value", () => {
+test("a help text defines the flags, and a capital word after a flag its value", () => {
   const help = `npm run thing -- --url URL [flags]    Does a thing.
   --only NAME,…     these alone
   --list            print them, as --all would
@@ -63,7 +63,7 @@ describe.each([
     expect(stdout).toContain(flag);
   });
 
-  test("says which flag it does not know, and which there are, and starts nothing", async () => {
+  test("names an unknown flag and the known ones, and starts nothing", async () => {
     const failure = await run("--bogus").catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 2, stderr: expect.stringContaining("Unknown flag: --bogus") });
     expect(failure).toMatchObject({ stderr: expect.stringContaining(flag) });
@@ -83,7 +83,7 @@ describe("the port of npm run dev", () => {
     });
   });
 
-  test("is refused where it is in use, with what to do, and nothing is started", async () => {
+  test("is refused if it is in use, with a remedy, and nothing is started", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;

@@ -1,4 +1,4 @@
-/** What an import from Svix plans, writes and prints, between two servers of Svix's API in this process. */
+/** An import from Svix: its plan, its writes and its output, between two servers of Svix's API in this process. */
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -118,7 +118,7 @@ function fullSource(): FakeSvix {
 const written = (target: FakeSvix) => target.requests.filter((request) => !request.startsWith("GET"));
 
 describe("an import", () => {
-  test("without --apply writes nothing, and says how much it would", async () => {
+  test("without --apply writes nothing, and shows how much it would", async () => {
     const target = emptyTarget();
     const { code, printed, report } = await run(fullSource(), target, { apply: false });
     expect(code).toBe(0);
@@ -130,7 +130,7 @@ describe("an import", () => {
     expect(report()).toMatchObject({ applied: false, complete: false });
   });
 
-  test("copies all pages, with secrets to the byte, and names what has no uid by its id", async () => {
+  test("copies all pages, with secrets to the byte, and uses the id of objects without a uid", async () => {
     const [source, target] = [fullSource(), emptyTarget()];
     const { code, report } = await run(source, target);
     expect(code).toBe(0);
@@ -160,7 +160,7 @@ describe("an import", () => {
     expect(printed).toContain("endpoints     6 as they are");
   });
 
-  test("brings over what has changed at the source, and leaves what only the target has", async () => {
+  test("copies changes at the source, and leaves objects that only the target has", async () => {
     const [source, target] = [fullSource(), emptyTarget()];
     await run(source, target);
     target.applications[0]?.endpoints.push(fakeEndpoint("own", { uid: "own" }));
@@ -181,7 +181,7 @@ describe("an import", () => {
     expect(target.applications.at(-1)?.id).toBe("others");
   });
 
-  test("that is ended at any request, before or after its effect, is completed by the next, without doubles", async () => {
+  test("that ends at any request, before or after its effect, is completed by the next, without duplicates", async () => {
     const whole = emptyTarget();
     await run(fullSource(), whole, { concurrency: 1 });
     const count = whole.requests.length;
@@ -217,7 +217,7 @@ describe("an import", () => {
       }
   });
 
-  test("that is interrupted ends with 130, reports what it has written, and goes on when it is run again", async () => {
+  test("that is interrupted exits with 130, reports what it has written, and continues when it is run again", async () => {
     const [source, target, controller] = [fullSource(), emptyTarget(), new AbortController()];
     target.before = (request, path) => {
       if (request.method === "POST" && path.endsWith("/endpoint")) controller.abort();
@@ -246,7 +246,7 @@ describe("an import", () => {
     expect([...source.requests, ...target.requests]).toEqual([]);
   });
 
-  test("sets headers that are there already if it is told to", async () => {
+  test("sets existing headers on request", async () => {
     const source = sourceWith(
       fakeApplication("app_1", {}, [fakeEndpoint("ep_a", {}, { headers: { "X-Key": "old" } })]),
     );
@@ -260,7 +260,7 @@ describe("an import", () => {
     expect(copy?.headers).toEqual({ "X-Key": "new", "X-More": "1" });
   });
 
-  test("goes on past an endpoint that is refused, names it, and fails", async () => {
+  test("continues past a refused endpoint, names it, and fails", async () => {
     const [source, target] = [fullSource(), emptyTarget()];
     target.before = async (request) => {
       const body = request.method === "POST" ? await request.clone().text() : "";
@@ -281,7 +281,7 @@ describe("an import", () => {
     "secret",
     "headers",
     "transformation",
-  ])("says of which endpoint it could not read the %s, and goes on", async (detail) => {
+  ])("names the endpoint whose %s it could not read, and continues", async (detail) => {
     const source = fullSource();
     source.before = (_, path) =>
       path.endsWith(`/ep_c/${detail}`) ? Response.json({ detail: "broken" }, { status: 500 }) : undefined;
@@ -295,7 +295,7 @@ describe("an import", () => {
   });
 });
 
-describe("what has no counterpart", () => {
+describe("a part without a counterpart", () => {
   const only = async (...args: Parameters<typeof fakeEndpoint>) => {
     const target = emptyTarget();
     const source = sourceWith(fakeApplication("app_1", { uid: "acme" }, [fakeEndpoint(...args)]));
@@ -314,7 +314,7 @@ describe("what has no counterpart", () => {
     ],
     ["a public key", {}, { secret: "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" }, "ed25519"],
     ["a short secret", {}, { secret: "whsec_c2hvcnQ=" }, "24 to 64 bytes"],
-  ])("keeps an endpoint with %s from being copied", async (_what, shown, others, reason) => {
+  ])("prevents the copy of an endpoint with %s", async (_what, shown, others, reason) => {
     const { code, entry, target, printed } = await only("ep_a", shown, others);
     expect(code).toBe(1);
     expect(target.applications[0]?.endpoints).toEqual([]);
@@ -336,7 +336,7 @@ describe("what has no counterpart", () => {
     ],
     ["OAuth", { extras: { "oauth-config": { enabled: true, config: {} } } }, "OAuth"],
     ["mutual TLS", { extras: { "mtls-config": { enabled: true } } }, "mutual TLS"],
-  ])("creates an endpoint with %s disabled, and leaves it so", async (_what, others, note) => {
+  ])("makes an endpoint with %s be created disabled, and stay so", async (_what, others, note) => {
     const { code, entry, source, target } = await only("ep_a", {}, others);
     expect(code).toBe(0);
     const copy = target.applications[0]?.endpoints[0];
@@ -359,7 +359,7 @@ describe("what has no counterpart", () => {
     expect(copy?.shown.disabled).toBe(false);
   });
 
-  test("does not include what is off", async () => {
+  test("does not include disabled parts", async () => {
     const extras = { transformation: { code: null, enabled: false }, "oauth-config": { enabled: false } };
     const { entry, target } = await only("ep_a", {}, { extras });
     expect(entry?.without_counterpart).toEqual([]);
@@ -417,7 +417,7 @@ describe("what has no counterpart", () => {
     expect(printed).toContain("event type bad..name: its name is not allowed");
   });
 
-  test("includes no channels where the target takes them", async () => {
+  test("does not include channels if the target takes them", async () => {
     const target = emptyTarget();
     target.document = { components: { schemas: { NewDestination: { properties: { channels: {} } } } } };
     const source = sourceWith(
@@ -441,7 +441,7 @@ describe("what has no counterpart", () => {
     expect("channels" in NewDestination.properties).toBe("channels" in newDestination.shape);
   });
 
-  test("includes an application or an endpoint whose name another one has", async () => {
+  test("includes an application or an endpoint whose name is taken", async () => {
     const source = sourceWith(
       fakeApplication("app_1", {}, [fakeEndpoint("ep_a"), fakeEndpoint("ep_b", { uid: "ep_a" })]),
       fakeApplication("app_2", { uid: "app_1" }, [fakeEndpoint("ep_c")]),
@@ -456,7 +456,7 @@ describe("what has no counterpart", () => {
 });
 
 describe("rates", () => {
-  test("that are the application's or the default are left to it, and do not differ the next time", async () => {
+  test("equal to the application's or the default are left out, and do not differ the next time", async () => {
     const source = sourceWith(
       fakeApplication("app_1", { throttleRate: 7 }, [
         fakeEndpoint("ep_a", { throttleRate: 7 }),
@@ -473,7 +473,7 @@ describe("rates", () => {
 });
 
 describe("a server that refuses for a while", () => {
-  test("is waited for as long as it asks, by all requests", async () => {
+  test("is given the time that it asks for, by all requests", async () => {
     const source = fullSource();
     let refusals = 3;
     source.before = () => {
@@ -533,7 +533,7 @@ describe("a server that refuses for a while", () => {
     expect(asked).toBe(3);
   });
 
-  it.each([502, 503, 504])("with %d is asked again later and later", async (status) => {
+  it.each([502, 503, 504])("with %d is retried later and later", async (status) => {
     const target = emptyTarget();
     let refusals = 4;
     target.before = () => (refusals-- > 0 ? new Response("<html>", { status }) : undefined);
@@ -552,7 +552,7 @@ describe("a server that refuses for a while", () => {
     await expect(run(source, emptyTarget())).rejects.toThrow("it answers 503. Run the same command later");
   });
 
-  test("is asked for a creation again with the same idempotency key", async () => {
+  test("gets the same idempotency key when a creation is repeated", async () => {
     const target = emptyTarget();
     const keys: (string | null)[] = [];
     let isLost = false;
@@ -569,7 +569,7 @@ describe("a server that refuses for a while", () => {
   });
 });
 
-describe("a server that is not what it should be", () => {
+describe("a server that is not a Svix API", () => {
   it.each<readonly [string, () => Response, RegExp]>([
     ["HTML", () => new Response("<html>sign in</html>"), /not JSON: is that its API's address/],
     [
@@ -594,7 +594,7 @@ describe("a server that is not what it should be", () => {
       () => Response.json({ data: [], iterator: null, done: false }),
       /does not end/,
     ],
-  ])("and answers %s ends the run with what it is, and writes nothing", async (_what, answer, expected) => {
+  ])("and answers %s ends the run with the fault, and writes nothing", async (_what, answer, expected) => {
     const source = fullSource();
     source.before = answer;
     const target = emptyTarget();
@@ -604,7 +604,7 @@ describe("a server that is not what it should be", () => {
     expect(written(target)).toEqual([]);
   });
 
-  test("has names that are no steps of a path: they are left out, and nothing else is called by them", async () => {
+  test("has names that are not segments of a path: they are left out, and never called", async () => {
     const target = emptyTarget();
     const source = sourceWith(
       fakeApplication("..", {}, [fakeEndpoint("ep_a")]),
@@ -618,7 +618,7 @@ describe("a server that is not what it should be", () => {
     ]);
   });
 
-  test("has texts that steer a terminal: they are printed without effect", async () => {
+  test("has texts with control characters: they are printed without effect", async () => {
     const evil = "\u001b[2J\u0007\u202egnp.exe\nFake: line";
     const source = sourceWith(
       fakeApplication("app_1", { metadata: { [evil]: "x".repeat(600) } }, [
@@ -655,12 +655,12 @@ test("neither token, nor key, nor secret, nor header is printed or written, howe
   for (const text of hidden) expect(printed + JSON.stringify(report())).not.toContain(text);
 });
 
-describe("what is taken", () => {
+describe("the copied part", () => {
   const isTaken = (fields: object) =>
     newDestination.safeParse({ url: "https://example.com", ...fields }).success;
   const text = fc.oneof(fc.string({ maxLength: 140 }), fc.string({ unit: "binary", maxLength: 600 }));
 
-  test("of metadata, descriptions, headers and event types is what the API takes", () => {
+  test("of metadata, descriptions, headers and event types is what the API accepts", () => {
     fc.assert(
       fc.property(
         fc.dictionary(text, text, { maxKeys: 60, noNullPrototype: true }),
@@ -679,7 +679,7 @@ describe("what is taken", () => {
     );
   });
 
-  test("as it is has no note", () => {
+  test("that is unchanged has no note", () => {
     fc.assert(
       fc.property(fc.dictionary(text, text, { maxKeys: 60, noNullPrototype: true }), (map) => {
         if (isTaken({ metadata: map })) expect(fitMetadata(map)).toEqual({ value: map, notes: [] });
@@ -699,7 +699,7 @@ describe("what is taken", () => {
     ["", { refused: expect.any(String) }],
   ])("of the secret %j is %o", (given, expected) => expect(fitSecret(given)).toEqual(expected));
 
-  test("a printed text is one line without characters that steer", () => {
+  test("of a printed text is one line without control characters", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 1_000 }), (given) => {
         expect(printable(given)).not.toMatch(/[\p{Cc}\p{Cf}\u2028\u2029]/u);
@@ -735,7 +735,7 @@ describe("the command line", () => {
     );
   });
 
-  test("takes what is secret from the environment", () => {
+  test("takes secrets from the environment", () => {
     const environment = { SVIX_TOKEN: "t", BREAKWATER_KEY: "k", BREAKWATER_URL: "https://b.example" };
     expect(
       importOptionsFrom(readFlags(["--from", "https://s.example"], flagsIn(importHelp)), environment),

@@ -17,12 +17,12 @@ async function databasesOf(text: string): Promise<string[]> {
   }
 }
 
-test("finds the one database that is bound, and not those of the example", async () => {
+test("migrations find the one bound database, and not those of the example", async () => {
   expect(await databasesIn()).toEqual(["DB"]);
   expect(await databasesOf(toml)).toEqual(["DB"]);
 });
 
-test("finds all of them when the example is taken out of its comments", async () => {
+test("migrations find all databases when the example is uncommented", async () => {
   const taken = toml.replaceAll(/^# \[\[d1_databases\]\]\n(# .+\n)+/gm, (example) =>
     example.replaceAll(/^# /gm, ""),
   );

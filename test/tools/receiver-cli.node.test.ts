@@ -53,7 +53,7 @@ describe("a delivery", () => {
     expect(await line()).toMatch(/^\d\d:\d\d:\d\d {2}evt_1 {2}order\.created {2}verified {2}→ 200$/);
   });
 
-  test("that another secret signed, or none, is refused with 401 and printed with the reason", async () => {
+  test("with another signature, or none, is refused with 401 and printed with the reason", async () => {
     const { url, line } = await start(["--secret", SECRET]);
     expect((await deliver(url, `whsec_${Buffer.alloc(32, 8).toString("base64")}`)).status).toBe(401);
     expect(await line()).toContain("not verified: No matching signature found");
@@ -62,7 +62,7 @@ describe("a delivery", () => {
   });
 });
 
-test("without a secret it makes one, and prints how to create a destination with it", async () => {
+test("without a secret the receiver makes one, and prints how to create a destination with it", async () => {
   const { url, line } = await start([]);
   const printed = [await line(), await line(), await line()].join("\n");
   expect(printed).toContain("/v1/destinations");
@@ -72,7 +72,7 @@ test("without a secret it makes one, and prints how to create a destination with
   expect(await line()).toContain("verified  → 200");
 });
 
-test("its flags make it fail, slowly, with a Retry-After, for the first requests", async () => {
+test("flags make the receiver fail, answer slowly, and send Retry-After, for the first requests", async () => {
   const flags = ["--status", "503", "--retry-after", "7", "--delay", "30", "--first", "1"];
   const { url, line } = await start(["--secret", SECRET, ...flags]);
   const startedAt = performance.now();
@@ -89,7 +89,7 @@ test.each([
   ["--port", "many"],
   ["--delay", "-1"],
   ["--retry-after", "1.5"],
-])("%s %s is a mistake that is named, and nothing is started", async (...flags) => {
+])("the mistake %s %s is reported, and nothing is started", async (...flags) => {
   const run = promisify(execFile)(process.execPath, [SCRIPT, flags.join("=")], { cwd: projectRoot });
   const failure = await run.catch((error: unknown) => error);
   expect(failure).toMatchObject({
@@ -98,7 +98,7 @@ test.each([
   });
 });
 
-test("a port that is taken is an error in one line", async () => {
+test("a taken port is reported in one line", async () => {
   const { url } = await start([]);
   const run = promisify(execFile)(process.execPath, [SCRIPT, "--port", new URL(url).port], {
     cwd: projectRoot,

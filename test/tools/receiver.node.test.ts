@@ -6,7 +6,7 @@ import { type ReceiverServer, startReceiver } from "../../tools/receiver.ts";
 let receiver: ReceiverServer | undefined;
 afterEach(() => receiver?.close());
 
-test("a request whose sender dies before the end of its body has not arrived, and the next one does", async () => {
+test("a request whose sender dies before the end of its body does not count, and the next one does", async () => {
   receiver = await startReceiver(() => ({ status: 200 }));
   const { hostname, port } = new URL(receiver.url);
   const socket = connect(Number(port), hostname);

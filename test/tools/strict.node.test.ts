@@ -57,7 +57,7 @@ function world({ quotas, rows = [] }: { quotas?: Partial<Quotas>; rows?: unknown
   };
 }
 
-/** What an exchange at the end of a wire would be: it ends when the test says so. */
+/** A remote exchange, which ends when the test says so. */
 function hanging() {
   const ends: (() => void)[] = [];
   const answer = () => new Promise<Response>((resolve) => ends.push(() => resolve(new Response())));
@@ -82,14 +82,14 @@ describe("D1", () => {
     expect(quotasBroken()).toEqual(["d1Queries"]);
   });
 
-  test("counts a batch by its statements: one that goes beyond the limit does not run at all", async () => {
+  test("counts a batch by its statements: one that exceeds the limit does not run at all", async () => {
     const { db, run } = world({ quotas: { d1Queries: 3 } });
     await db.batch([db.prepare("a"), db.prepare("b")]);
     await expect(db.batch([db.prepare("c"), db.prepare("d")])).rejects.toThrow("Too many API requests");
     expect(run).toEqual(["batch"]);
   });
 
-  test("binds 100 parameters, and fails a statement with 101 where the last one stands", async () => {
+  test("binds 100 parameters, and fails a statement with 101 at the position of the last one", async () => {
     const { db, run, quotasBroken } = world();
     const marks = (count: number) => Array.from({ length: count }, () => "?").join();
     await db
@@ -140,7 +140,7 @@ describe("queues", () => {
   const messages = (count: number, bytes = 2) =>
     Array.from({ length: count }, () => ({ body: "x".repeat(bytes - 2) }));
 
-  test("take a batch of 100 messages, and no 101", async () => {
+  test("take a batch of 100 messages, but not of 101", async () => {
     const { queue, taken, quotasBroken } = world();
     await queue.sendBatch(messages(100));
     expect(taken()).toHaveLength(100);
@@ -151,11 +151,11 @@ describe("queues", () => {
     expect(quotasBroken()).toEqual(["queueBatchMessages"]);
   });
 
-  test("take no empty batch", async () => {
+  test("refuse an empty batch", async () => {
     await expect(world().queue.sendBatch([])).rejects.toThrow("sendBatch() requires at least one message");
   });
 
-  test("take a message of 128 KB, the platform's own 100 bytes included, and none a byte longer", async () => {
+  test("take a message of 128 KB, the platform's own 100 bytes included, but none a byte longer", async () => {
     const { queue, quotasBroken } = world();
     const [largest, tooLarge] = [127_900, 127_901].map((bytes) => messages(1, bytes)[0]?.body);
     await queue.send(largest);
@@ -166,7 +166,7 @@ describe("queues", () => {
     expect(quotasBroken()).toEqual(["queueMessageBytes"]);
   });
 
-  test("take a batch of 256 KB, and none a byte larger", async () => {
+  test("take a batch of 256 KB, but none a byte larger", async () => {
     const { queue, quotasBroken } = world();
     await queue.sendBatch(messages(4, 63_900));
     expect(quotasBroken()).toEqual([]);
@@ -176,7 +176,7 @@ describe("queues", () => {
     expect(quotasBroken()).toEqual(["queueBatchBytes"]);
   });
 
-  test.each([86_401, 1.5, -1, Number.NaN])("delay by no %d seconds", async (delaySeconds) => {
+  test.each([86_401, 1.5, -1, Number.NaN])("do not delay by %d seconds", async (delaySeconds) => {
     const { queue, invocation, taken } = world();
     for (const fine of [0, 86_400]) await queue.send("fine", { delaySeconds: fine });
     expect(taken()).toHaveLength(2);
@@ -192,7 +192,7 @@ describe("queues", () => {
 });
 
 describe("connections", () => {
-  test("let six wait for their headers; the seventh waits its turn, and it can be seen that it had to", async () => {
+  test("let six requests wait for their headers; the seventh waits, which is recorded", async () => {
     const { invocation, quotasBroken } = world();
     const { ends, fetch } = hanging();
     const strict = strictFetch(fetch, () => invocation);
@@ -224,7 +224,7 @@ describe("connections", () => {
     expect(taken()).toHaveLength(1);
   });
 
-  test("are not given to one whose patience ended while it waited: it fails unsent", async () => {
+  test("are not given to a request that was aborted while it waited: it fails unsent", async () => {
     const { invocation } = world({ quotas: { connections: 1 } });
     const { ends, fetch } = hanging();
     const strict = strictFetch(fetch, () => invocation);
@@ -244,7 +244,7 @@ describe("connections", () => {
   });
 });
 
-test("10,000 timers may run at once; one more is an error, and those that have gone off do not count", async () => {
+test("10,000 timers may run at once; one more is an error, and finished ones do not count", async () => {
   const { invocation, quotasBroken } = world();
   const ends: (() => void)[] = [];
   const timer = () => invocation.timer(() => new Promise<void>((resolve) => ends.push(resolve)));
@@ -258,7 +258,7 @@ test("10,000 timers may run at once; one more is an error, and those that have g
   await another;
 });
 
-test("10,000 calls to the outside are made, to whomever; the next one fails", async () => {
+test("10,000 calls to the outside are made, to any target; the next one fails", async () => {
   const { invocation, db, queue, run, quotasBroken } = world({ quotas: { subrequests: 3 } });
   await db.prepare("SELECT 1").all();
   await queue.send("a message");
@@ -271,7 +271,7 @@ test("10,000 calls to the outside are made, to whomever; the next one fails", as
   expect(new Invocation({ now: () => 0 }).quotas.subrequests).toBe(10_000);
 });
 
-test("what is left behind a handler goes on for 30 seconds, and then no call returns any more", async () => {
+test("background work continues for 30 seconds after its handler, and then no call returns", async () => {
   const { clock, invocation, db, run, quotasBroken } = world();
   clock.at = 50_000;
   invocation.handlerReturned();
@@ -286,10 +286,10 @@ test("what is left behind a handler goes on for 30 seconds, and then no call ret
   await turns();
   expect([run, returned]).toEqual([["in time"], false]);
   await invocation.untilCutOff(late);
-  expect(quotasBroken()).toEqual(["behindHandlerMs"]);
+  expect(quotasBroken()).toEqual(["waitUntilMs"]);
 });
 
-test("a call that was made in time behind its handler but is answered too late is cut off as well", async () => {
+test("a background call that was made in time but is answered too late is cut off as well", async () => {
   const { clock, invocation } = world();
   const { ends, fetch } = hanging();
   invocation.handlerReturned();
@@ -310,7 +310,7 @@ test("log lines are written up to 256 KB; the rest is dropped, and a note says s
   expect(quotasBroken()).toEqual(["logBytes"]);
 });
 
-test("bodies held at once are the largest answer of D1 and what is on its way; 42 MB are a third of an isolate", async () => {
+test("held bodies are the largest answer of D1 plus bytes being sent; 42 MB are a third of an isolate", async () => {
   const row = { body: "x".repeat(1_000 * KB) };
   const { invocation, db, quotasBroken } = world({ rows: Array(41).fill(row) });
   await db.prepare("SELECT body").all();
@@ -328,13 +328,13 @@ test("bodies held at once are the largest answer of D1 and what is on its way; 4
   for (const end of ends) end();
 });
 
-test("a text with a letter outside of Latin-1 is held in two bytes a letter", async () => {
+test("a text with a character outside of Latin-1 takes two bytes for each character", async () => {
   const { invocation, db } = world({ rows: [{ body: "naïve" }, { body: "a→b" }] });
   await db.prepare("SELECT body").all();
   expect(invocation.used.bodyBytes).toBe(5 + 6);
 });
 
-test("a breach is reported once for each quota, with what was called and no values", async () => {
+test("a breach is reported once for each quota, with the call but without values", async () => {
   const { db, reported } = world({ quotas: { d1Queries: 0 } });
   for (let i = 0; i < 2; i++) {
     const late = db.prepare("SELECT *\n  FROM events WHERE id = ?").bind("secret").all();
@@ -373,7 +373,7 @@ describe("calls that take time", () => {
     expect(await waited("d1", 7)).not.toEqual(await waited("d1", 8));
   });
 
-  test("are slow in their failures as well", async () => {
+  test("are slow when they fail as well", async () => {
     const waits: number[] = [];
     const latency = randomLatency(seededRandom(1), async (ms) => void waits.push(ms));
     await expect(latency("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
@@ -388,7 +388,7 @@ describe("of an invocation", () => {
     get: ({ name }: { name: string }) => ({ admit: async (ask: string) => `${name}: ${ask}` }),
   } as unknown as DurableObjectNamespace;
 
-  test("the services are all under its quotas, and do otherwise what they did", async () => {
+  test("the services are all under its quotas, and otherwise work as before", async () => {
     const { invocation, quotasBroken } = world({ quotas: { subrequests: 3, logBytes: 14 } });
     const lines: unknown[] = [];
     const waits: Promise<unknown>[] = [];
@@ -421,7 +421,7 @@ describe("of an invocation", () => {
     expect(quotasBroken()).toEqual(["subrequests", "logBytes"]);
   });
 
-  test("the bindings of an environment count for whoever calls them, and the rest is handed on", async () => {
+  test("the bindings of an environment count for the calling invocation, and everything else is passed on", async () => {
     const [one, other] = [world().invocation, world().invocation];
     let current = one;
     const { queue } = fakeQueue<unknown>();
@@ -446,7 +446,7 @@ describe("of an invocation", () => {
     expect([env.KEY, env.LIMIT]).toEqual(["a key", { limit: 1 }]);
   });
 
-  test("gates keep what is not a call", () => {
+  test("gates keep members that are not calls", () => {
     const { invocation } = world();
     const id = strictGates(gates, () => invocation).idFromName("shop");
     expect(id.name).toBe("shop");

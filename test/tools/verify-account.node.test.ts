@@ -1,4 +1,4 @@
-/** What `npm run verify` does with an account, where a wrangler and an API of Cloudflare's only record what they are asked. */
+/** The use of an account by `npm run verify`, with a wrangler and an API of Cloudflare that only record requests. */
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { type Check, Run } from "../../tools/verify/check.ts";
@@ -61,7 +61,7 @@ describe("the receiver of a deployment", () => {
     expect(commands()).toEqual([deleted]);
   });
 
-  test("is deleted where its deployment failed, because some of it may be there", async () => {
+  test("is deleted if its deployment failed, because a part of it may exist", async () => {
     wrangler.set({ failing: "deploy" });
     await expect(deployReceiver("breakwater-verify-1", "token")).rejects.toThrow(
       /The receiver could not be deployed: wrangler deploy failed \(1\):\n.*as the test wants it\nLog in with npx wrangler login/,
@@ -69,7 +69,7 @@ describe("the receiver of a deployment", () => {
     expect(commands()).toEqual([deployed, deleted]);
   });
 
-  test("that cannot be deleted is named, with the command to do it by hand", async () => {
+  test("that cannot be deleted is named, with the command to do that by hand", async () => {
     const receiver = await deployReceiver("breakwater-verify-1", "token");
     wrangler.set({ failing: "delete" });
     await expect(receiver.remove?.()).rejects.toThrow(
@@ -93,7 +93,7 @@ function runAt(address: string, signal = new AbortController().signal): Run {
   });
 }
 
-describe("what Cloudflare has billed", () => {
+describe("the usage that Cloudflare has billed", () => {
   const START = Date.parse("2026-11-22T09:00:20.000Z");
 
   /** A deployment whose posts take no time, and a clock that the waiting moves. */
@@ -138,7 +138,7 @@ describe("what Cloudflare has billed", () => {
     return { result: [...names, "another"].map((name) => ({ queue_name: name, queue_id: `id of ${name}` })) };
   };
 
-  /** What the analytics answer, call by call; the last answer stays. */
+  /** The answers of the analytics, call by call; the last answer stays. */
   function counting(...counts: readonly (readonly [rowsWritten: number, operations: number])[]): void {
     let calls = 0;
     answers = (path) => {
@@ -167,17 +167,17 @@ describe("what Cloudflare has billed", () => {
     });
   });
 
-  test("fails where every delivery has written a row", async () => {
+  test("fails if every delivery has written a row", async () => {
     counting([2_050, 66]);
     expect(await billed.run(billedRun())).toMatchObject({ ok: false });
   });
 
-  test("is skipped where Cloudflare has not counted it in time", async () => {
+  test("is skipped if Cloudflare has not counted it in time", async () => {
     counting([0, 0]);
     expect(await billed.run(billedRun())).toEqual({ skipped: expect.stringContaining("has not counted") });
   });
 
-  test("is skipped without a token, and asks for nothing", async () => {
+  test("is skipped without a token, and makes no request", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
     answers = () => undefined;
     expect(await billed.run(billedRun())).toEqual({
@@ -185,7 +185,7 @@ describe("what Cloudflare has billed", () => {
     });
   });
 
-  test("is skipped, with the answer, where the token may not read the databases", async () => {
+  test("is skipped, with the answer, if the token may not read the databases", async () => {
     answers = () => undefined;
     const result = await billed.run(billedRun());
     expect(result).toEqual({
@@ -195,7 +195,7 @@ describe("what Cloudflare has billed", () => {
   });
 });
 
-describe("what D1 counts for a dropped table", () => {
+describe("D1's count for a dropped table", () => {
   const databases = "/accounts/account/d1/database";
 
   beforeEach(() => {
@@ -220,7 +220,7 @@ describe("what D1 counts for a dropped table", () => {
     };
   }
 
-  test("is shown beside the rows deleted, from a database that is gone afterwards", async () => {
+  test("is shown beside the deleted rows, from a database that is removed afterwards", async () => {
     counting((sql) => (sql.startsWith("DELETE") ? 1_000 : 2));
     expect(await dropped.run(runAt(host))).toEqual({
       ok: true,
@@ -230,12 +230,12 @@ describe("what D1 counts for a dropped table", () => {
     expect(requests.at(-1)).toBe(`DELETE ${databases}/db-2`);
   });
 
-  test("fails where the counts of rows deleted cannot be right", async () => {
+  test("fails if the counts of deleted rows cannot be correct", async () => {
     counting(() => 0);
     expect(await dropped.run(runAt(host))).toMatchObject({ ok: false });
   });
 
-  test("leaves no database where a statement fails", async () => {
+  test("leaves no database if a statement fails", async () => {
     counting((sql) => (sql.startsWith("DROP") ? undefined : 1_000));
     await expect(dropped.run(runAt(host))).rejects.toThrow(/query was answered 404$/);
     expect(requests.at(-1)).toBe(`DELETE ${databases}/db-2`);
@@ -248,7 +248,7 @@ describe("what D1 counts for a dropped table", () => {
     await expect(dropped.run(runAt(host))).rejects.toThrow("Delete the database verify-dropped-1 by hand");
   });
 
-  test("is skipped with a token that may not make a database", async () => {
+  test("is skipped with a token that may not create a database", async () => {
     answers = () => undefined;
     expect(await dropped.run(runAt(host))).toEqual({
       skipped: expect.stringMatching(/^Cloudflare's API: POST .* was answered 404$/),
@@ -266,7 +266,7 @@ describe("the checks of a run", () => {
   });
   const fails = { run: async () => ({ ok: false, seen: "" }) };
 
-  it("skip what needs the receiver where the deployment does not reach it", async () => {
+  it("skip those that need the receiver if the deployment does not reach it", async () => {
     const checks = [
       check("reach", { usesReceiver: true, reachesReceiver: true, ...fails }),
       check("signed", { usesReceiver: true }),
@@ -280,7 +280,7 @@ describe("the checks of a run", () => {
     ]);
   });
 
-  it("go on after one that throws, which has failed with its error", async () => {
+  it("continue after one that throws, which has failed with its error", async () => {
     const broken = check("broken", { run: () => Promise.reject(new Error("no answer")) });
     const printed: string[] = [];
     const lines = await runChecks([broken, check("next")], runAt(host), (line) => printed.push(line));

@@ -1,4 +1,4 @@
-/** What `npm run verify` compares and prints, and what it does with a command line that it cannot use. */
+/** The comparisons and the output of `npm run verify`, and its refusal of unusable command lines. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
@@ -58,7 +58,7 @@ describe("a percentile", () => {
     expect(percentile(values, share)).toBe(expected);
   });
 
-  test("is not exceeded by that share of the values, and is one of them", () => {
+  test("is one of the values, which that share of them does not exceed", () => {
     const values = fc.array(fc.integer({ min: 0, max: 1_000 }), { minLength: 1 });
     fc.assert(
       fc.property(values, fc.double({ min: 0, max: 1, noNaN: true }), (given, share) => {
@@ -69,7 +69,7 @@ describe("a percentile", () => {
     );
   });
 
-  test("of nothing fails whatever the bounds", () => {
+  test("without values fails whatever the bounds", () => {
     expect(judgeLatency("arrival", [], { p50Ms: 1e9, p99Ms: 1e9 })).toEqual({
       ok: false,
       seen: "arrival: none",
@@ -213,7 +213,7 @@ describe("the migrations of a deployment", () => {
   ])("%s", (_what, expected, databases, ok) => expect(judgeMigrations(expected, databases).ok).toBe(ok));
 });
 
-describe("what has been billed", () => {
+describe("billed usage", () => {
   const deliveries = 2_000;
   const inLedger = { rowsWritten: 40, rowsRead: 900, queueOperations: 60 };
 
@@ -225,7 +225,7 @@ describe("what has been billed", () => {
   ])("%s", (_what, used, ok) => expect(judgeBilled(used, deliveries, 2).ok).toBe(ok));
 });
 
-test("several verdicts are one, that holds when all of them do", () => {
+test("several results are joined into one that is ok when all of them are", () => {
   const [good, bad] = [
     { ok: true, seen: "a" },
     { ok: false, seen: "b" },
@@ -241,7 +241,7 @@ describe("the lines", () => {
     { result: "skip", name: "soak", expected: "nothing lost", seen: "not asked for" },
   ] as const;
 
-  test("say what was expected and seen, or why a check was skipped", () => {
+  test("show what was expected and seen, or why a check was skipped", () => {
     expect(lines.map(lineText)).toEqual([
       "ok    health: expected 200; seen: 200",
       "FAIL  a-longer-name: expected all of them; seen: none",
@@ -249,7 +249,7 @@ describe("the lines", () => {
     ]);
   });
 
-  test("come in columns in the end, with their number, and with what was expected where it was not seen", () => {
+  test("are columns in the end, with their number, and with the expectation of failed checks", () => {
     expect(tableText(lines, 61_400)).toBe(`ok    health         200
 FAIL  a-longer-name  none
                      expected all of them
@@ -344,13 +344,13 @@ describe("a command line", () => {
       '--soak-rate is "0";',
     ],
     ["with an unknown flag", ["--url", "https://h", "--key", "k", "--sok", "1h"], "Unknown flag: --sok"],
-  ])("%s is a mistake, and nothing is asked", async (_what, args, message) => {
+  ])("%s is a mistake, and no request is made", async (_what, args, message) => {
     const { code, output } = await run(...args);
     expect({ code, requests }).toEqual({ code: 2, requests: [] });
     expect(output).toContain(message);
   });
 
-  it("ends with 1 where nobody answers", async () => {
+  it("exits with 1 if nothing answers", async () => {
     const { code, output } = await run("--url", "http://127.0.0.1:9", "--key", "k");
     expect({ code, output }).toEqual({
       code: 1,
@@ -358,7 +358,7 @@ describe("a command line", () => {
     });
   });
 
-  it("ends with 1 where somebody else answers", async () => {
+  it("exits with 1 if another server answers", async () => {
     healthBody = "<html>";
     const { code, output } = await run("--url", address, "--key", "k");
     healthBody = '{"status":"ok"}';
@@ -374,7 +374,7 @@ describe("a command line", () => {
       (_method: string, path: string) => (path.includes("tenant=verify-") ? 403 : 200),
     ],
     ["may not post", (method: string) => (method === "POST" ? 403 : 200)],
-  ])("ends with 1 where the key %s, and nothing is created", async (_what, answers) => {
+  ])("exits with 1 if the key %s, and nothing is created", async (_what, answers) => {
     allowed = answers;
     const { code, output } = await run("--url", address, "--key", "k");
     expect(code).toBe(1);
@@ -382,7 +382,7 @@ describe("a command line", () => {
     expect(requests).toEqual(["GET /v1/health", "GET /v1/keys", "GET /v1/destinations", "POST /v1/events"]);
   });
 
-  it("ends with 1 where the receiver does not know the token, and nothing is created", async () => {
+  it("exits with 1 if the receiver does not know the token, and nothing is created", async () => {
     allowed = (_method, path) => (path === "/control" ? 401 : 200);
     const receiver = ["--receiver", address, "--receiver-token", "another"];
     const { code, output } = await run("--url", address, "--key", "k", "--only", "signed", ...receiver);
@@ -391,7 +391,7 @@ describe("a command line", () => {
     expect(requests).not.toContain("POST /v1/destinations");
   });
 
-  it("can ask for the list of checks without anything else", async () => {
+  it("can print the list of checks without anything else", async () => {
     const { code, output } = await run("--list");
     expect(code).toBe(0);
     expect(output).toMatch(/^health +\/v1\/health answers 200, ok$/m);

@@ -31,7 +31,7 @@ const stepsOf = (workflow: Workflow) => jobsOf(workflow).flatMap(({ steps }) => 
 const deployment = workflows.find(({ name }) => name === "deploy.yml")?.workflow ?? { jobs: {} };
 
 describe.each(workflows)("$name", ({ name, workflow }) => {
-  test("runs scripts that package.json has, and files that are there", () => {
+  test("runs scripts that package.json has, and existing files", () => {
     const text = stepsOf(workflow).flatMap(({ run }) => run ?? []);
     const scripts = text.join("\n").matchAll(/\bnpm (?:run )?([\w:-]+)/g);
     const known = ["ci", "pack", "publish", "sbom", ...Object.keys(manifest.scripts)];
@@ -41,7 +41,7 @@ describe.each(workflows)("$name", ({ name, workflow }) => {
     expect(text.length).toBeGreaterThan(0);
   });
 
-  test("may only read the repository, but for the release, ends by itself, and pins its actions", () => {
+  test("may only read the repository, except the release, ends by itself, and pins its actions", () => {
     expect(workflow.permissions).toEqual({ contents: "read" });
     const more = name === "release.yml" ? { contents: "write", "id-token": "write" } : undefined;
     for (const job of jobsOf(workflow)) expect(job.permissions).toEqual(more);
@@ -51,7 +51,7 @@ describe.each(workflows)("$name", ({ name, workflow }) => {
   });
 });
 
-test("two deployments never run at once, and none is cut off by the next", () => {
+test("two deployments never run at once, and none is interrupted by the next", () => {
   expect(deployment.concurrency).toEqual({ group: "deploy", "cancel-in-progress": false });
 });
 
@@ -91,7 +91,7 @@ describe("the deployment's step", () => {
     }
   }
 
-  test("deploys the environment that was chosen, and keeps the Worker's secrets", () => {
+  test("deploys the chosen environment, and keeps the Worker's secrets", () => {
     expect(run({ TARGET: "staging" })).toEqual(["run deploy -- --tag c0ffee --env staging"]);
   });
 
@@ -99,7 +99,7 @@ describe("the deployment's step", () => {
     expect(run({ TARGET: "top-level" })).toEqual(["run deploy -- --tag c0ffee"]);
   });
 
-  test("sets the secrets that the repository has, by a file that is gone afterwards", () => {
+  test("sets the repository's secrets, by a file that is removed afterwards", () => {
     expect(run({ TARGET: "production", ADMIN_KEY: 'a "key"', MASTER_KEYS: "k1:=" })).toEqual([
       "run deploy -- --tag c0ffee --env production --secrets-file TEMP/FILE",
       '{"ADMIN_KEY":"a \\"key\\"","MASTER_KEYS":"k1:="}',
@@ -108,7 +108,7 @@ describe("the deployment's step", () => {
   });
 });
 
-test("the deploy button has a description for each binding, variable and secret, and for nothing else", async () => {
+test("the deploy button has descriptions for exactly the bindings, variables and secrets", async () => {
   const config = (await readWranglerConfig()) as unknown as Readonly<{
     vars: object;
     secrets: Readonly<{ required: readonly string[] }>;

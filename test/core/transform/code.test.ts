@@ -93,11 +93,11 @@ describe("the answer of a function", () => {
     ["has returned nothing", "{}", "returned nothing; null cancels the delivery"],
     ["has returned a list", '{"made":[]}', "returned neither an object nor null"],
     ["has returned a text", '{"made":"a"}', "returned neither an object nor null"],
-  ])("is a fault where it %s", (_, text, expected) => {
+  ])("is a fault if it %s", (_, text, expected) => {
     expect(outcomeIn(text)).toEqual(fault(expected));
   });
 
-  it("is a fault where it has parts that no request has, named by a hundred characters at most", () => {
+  it("is a fault if it has unknown parts, named by a hundred characters at most", () => {
     const expected = "expected body, content_type, headers, method, path only";
     expect(made({ body: 1, url: 2 })).toEqual(fault(`returned an object with url; ${expected}`));
     expect(made({ ["x".repeat(101)]: 2 })).toEqual(
@@ -110,7 +110,7 @@ describe("the answer of a function", () => {
     expect(made({ [field]: null })).toEqual(fault("is no text", field));
   });
 
-  it("is a fault where headers are no object of texts", () => {
+  it("is a fault if headers are not an object of texts", () => {
     expect(made({ headers: [] })).toEqual(fault("are no object", "headers"));
     expect(made({ headers: { a: "b", c: 1 } })).toEqual(fault("is no text", "headers.c"));
     expect(made({ headers: { ["y".repeat(101)]: 1 } })).toEqual(
@@ -118,7 +118,7 @@ describe("the answer of a function", () => {
     );
   });
 
-  it("is a fault where the body is null, or a text that is no JSON although JSON is its type", () => {
+  it("is a fault if the body is null, or a text that is not JSON although JSON is its type", () => {
     expect(made({ body: null })).toEqual(
       fault("is null; leave it out to send the event, or return null to cancel", "body"),
     );
@@ -137,7 +137,7 @@ describe("the answer of a function", () => {
 });
 
 describe("an error of a function", () => {
-  it("is told with its place in the code", () => {
+  it("is reported with its place in the code", () => {
     const stack = "Error: no\n    at other.js:1:2\n    at f (function.js:12:34)\n    at function.js:5:6";
     expect(outcome({ thrown: { message: "no", stack } })).toEqual({
       kind: "fault",
@@ -152,15 +152,15 @@ describe("an error of a function", () => {
     "at function.js:1",
     "at function.js:x:2",
     7,
-  ])("has no place where its stack has none: %s", (stack) => {
+  ])("has no place if its stack has none: %s", (stack) => {
     expect(thrownOutcome({ message: "no", stack })).toEqual(fault("threw no"));
   });
 
-  it("without a message is told as that", () => {
+  it("without a message is reported as such", () => {
     expect(thrownOutcome({ message: 5 })).toEqual(fault("threw something that has no message"));
   });
 
-  it("counts for more than what was returned beside it, if it is an object", () => {
+  it("takes precedence over a returned value, if it is an object", () => {
     expect(outcome({ thrown: { message: "no" }, made: {} })).toEqual(fault("threw no"));
     expect(outcome({ thrown: "no", made: {} })).toMatchObject({ kind: "made" });
   });
@@ -172,7 +172,7 @@ describe("an error of a function", () => {
   });
 });
 
-it("a call that was ended from outside may succeed later, and one that was not made says so", () => {
+it("a call that was ended from outside may succeed later, and a call that was not made says so", () => {
   expect(functionStopped("took too long")).toEqual({ ...fault("took too long"), stopped: true });
   expect(functionUnavailable("away")).toEqual({
     kind: "unavailable",

@@ -47,7 +47,7 @@ const plain = () => ({ body: new Uint8Array([1]), contentType: "application/json
 const encode = (given: string) => new Uint8Array(new TextEncoder().encode(given));
 
 describe("a body", () => {
-  test("that is JSON is filled in by its strings, which need no escaping and keep types", () => {
+  test("that is JSON is filled in string by string, which needs no escaping and keeps types", () => {
     const body =
       '{"text":"Hi {{ data.name }}!","n":"{{ data.count }}","all":["{{ data.items }}"],"no":"{{ data.no }}"}';
     expect(JSON.parse(String(bodyOf(body)))).toEqual({
@@ -58,7 +58,7 @@ describe("a body", () => {
     });
   });
 
-  test("may loop over lists, and then it must come out as JSON", () => {
+  test("may loop over lists, and then its result must be JSON", () => {
     const loop =
       "{% for one in data.items %}{{ one.a }}{% unless forloop.last %},{% endunless %}{% endfor %}";
     expect(bodyOf(`[${loop}]`)).toBe("[1,2]");
@@ -140,7 +140,7 @@ test.each([
   expect(text(body)).toBe(made);
 });
 
-describe("nothing but the event is known:", () => {
+describe("only the event is known:", () => {
   test.each(['{{ "now" | date: "%s" }}', '{{ "today" | date: "%s" }}'])("%s fails", (body) => {
     expect(text(body)).toMatchObject({ fault: expect.stringContaining("use timestamp") });
   });
@@ -168,7 +168,7 @@ describe("nothing but the event is known:", () => {
 
 describe("no template takes long:", () => {
   const loop = (body: string) => `{% for i in (1..9000) %}${body}{% endfor %}`;
-  /** Of few steps, were each of them one. */
+  /** Templates of few steps, if each node were one. */
   const short = (body: string) => `{% for i in (1..4000) %}${body}{% endfor %}`;
   test.each([
     "{% for i in (1..100000000) %}x{% endfor %}",
@@ -247,7 +247,7 @@ describe("no template takes long:", () => {
     expect(fitsBeside(WORK - work + 1, body)).toBe(false);
   });
 
-  test("its own text costs nothing, wherever its tags are", () => {
+  test("a template's own text costs nothing, wherever its tags are", () => {
     const written = `{% for i in (1..1500) %}${"x".repeat(390)}{% endfor %}`;
     expect(String(text(written))).toHaveLength(585_000);
     expect(text(`${"x".repeat(5_000)}{% for i in (1..100) %}{{ i }}{% endfor %}`)).toMatch(/^x{5000}123/);
@@ -259,7 +259,7 @@ describe("no template takes long:", () => {
     expect((long as { fault: string }).fault).toHaveLength(200);
   });
 
-  test("one that nests too deep fails as a fault", () => {
+  test("a template that nests too deep fails with a fault", () => {
     expect(compile({ body: `${"[".repeat(100_000)}${"]".repeat(100_000)}` })).toEqual({
       field: "body",
       fault: "RangeError: Maximum call stack size exceeded",
@@ -275,7 +275,7 @@ describe("no template takes long:", () => {
   });
 });
 
-describe("whatever made a request, it", () => {
+describe("a request, however it was made,", () => {
   const guarded = (made: Parameters<typeof guardedRequest>[0]) => guardedRequest(made, plain, encode);
 
   test.each([
@@ -396,7 +396,7 @@ test("a request has all parts of its query, and a content type where the templat
   });
 });
 
-test("what a path and a query fill in is percent-encoded", () => {
+test("values in a path and a query are percent-encoded", () => {
   expect(
     filled({ path: "/o/{{ data.name }}/{{ data['a&b'] }}", query: { q: "{{ data['a&b'] }}", none: "" } }),
   ).toEqual({
@@ -405,7 +405,7 @@ test("what a path and a query fill in is percent-encoded", () => {
 });
 
 describe("the ready template", () => {
-  test("has one of these names, by which a destination picks it", () => {
+  test("has one of these names, by which a destination chooses it", () => {
     const messages = ["slack", "discord", "teams", "pagerduty"];
     expect(readyTemplates).toEqual([...messages, "text", "form", "cloudevents", "cloudevents-binary"]);
   });
@@ -438,7 +438,7 @@ describe("the ready template", () => {
   const about = `${event.timestamp} · ${event.id}`;
   const shown = JSON.stringify(small.data, null, 2);
 
-  test("slack gets the type, the data and what event it is, as plain text", () => {
+  test("slack gets the type, the data and the event's id, as plain text", () => {
     const plain = (text: string) => ({ type: "plain_text", text });
     expect(bodyOf("slack")).toEqual({
       text: "order.paid",
@@ -487,7 +487,7 @@ describe("the ready template", () => {
     });
   });
 
-  test("pagerduty gets an alert that the event's id makes one", () => {
+  test("pagerduty gets an alert that is deduplicated by the event's id", () => {
     expect(bodyOf("pagerduty")).toEqual({
       event_action: "trigger",
       dedup_key: event.id,
@@ -502,7 +502,7 @@ describe("the ready template", () => {
     });
   });
 
-  test("text and form say in their types that they are no JSON", () => {
+  test("text and form have types other than JSON", () => {
     expect(requestOf("text")).toMatchObject({
       contentType: "text/plain; charset=utf-8",
       body: `order.paid ${event.timestamp}\n${shown}\n`,

@@ -67,7 +67,7 @@ describe("a destination of a tenant that is named like an application", () => {
     expect((await svix.call("GET", "/api/v1/app/acme/endpoint")).json.data).toHaveLength(1);
   });
 
-  test("is refused to a key of that tenant without a word about the application", async () => {
+  test("is refused to a key of that tenant without mentioning the application", async () => {
     const { id } = (await application({ uid: "acme" })).json;
     const bound = testApi({ authenticate: async () => ({ scopes, tenant: "acme" }) });
     const { status, text } = await destination("acme", bound);

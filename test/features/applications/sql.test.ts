@@ -75,7 +75,7 @@ describe("an application", () => {
 });
 
 describe("a change", () => {
-  test("writes what it says, nulls too, and leaves the rest and other applications alone", async () => {
+  test("writes the given fields, nulls too, and leaves other fields and applications alone", async () => {
     await application("one", "uid", 5);
     await application("two", "other", 5);
     expect(await changeApplication(env.DB, "one", { name: "new", metadata: { a: "b" } }, 7)).toEqual({
@@ -93,7 +93,7 @@ describe("a change", () => {
     expect(await changeApplication(env.DB, "none", { name: "new" }, 9)).toBeUndefined();
   });
 
-  test("may name the uid that the application has, and none that another has", async () => {
+  test("may name the application's own uid, but not another's", async () => {
     await application("one", "uid", 5);
     await application("two", "other", 5);
     await endpoint("dst_a", "one", 5);
@@ -107,7 +107,7 @@ describe("a change", () => {
     expect(await rates()).toEqual({ dst_a: [6, 7] });
   });
 
-  test("of the rate is one for the endpoints that have no rate of their own", async () => {
+  test("of the rate changes the endpoints without their own rate", async () => {
     await application("two", null, 6);
     await application("one", null, 5);
     await endpoint("dst_same", "one", 5);

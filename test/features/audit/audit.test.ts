@@ -42,7 +42,7 @@ describe("an entry", () => {
     });
   });
 
-  it("names the person who had signed in by Cloudflare Access", async () => {
+  it("names the person who has signed in by Cloudflare Access", async () => {
     const person = { name: "ann@example.com", role: "own" } as const;
     const api = testApi({ authenticate: async () => ({ person, scopes }) });
     const id = await newDestination(api);
@@ -93,7 +93,7 @@ describe("an entry", () => {
     expect(await trail()).toEqual(before);
   });
 
-  it("shows of headers and credentials that they were changed, and nothing else", async () => {
+  it("shows only that headers and credentials were changed", async () => {
     const id = await newDestination();
     const secret = "a-secret-value";
     const change = { headers: { "x-key": secret }, auth: { kind: "bearer", token: secret } };
@@ -104,14 +104,14 @@ describe("an entry", () => {
     expect(JSON.stringify(changes)).not.toContain(secret);
   });
 
-  it("cannot be changed, not even by hand", async () => {
+  it("cannot be changed, not even in the database", async () => {
     await newDestination();
     await expect(env.DB.prepare("UPDATE audit_entries SET actor = 'x'").run()).rejects.toThrow(
       /never changed/,
     );
   });
 
-  it("that cannot be stored is a log line with all of it, and the change stands", async () => {
+  it("that cannot be stored is logged in full, and the change stands", async () => {
     const broken = testApi();
     await env.DB.prepare("ALTER TABLE audit_entries RENAME TO gone").run();
     const { status, json } = await broken.call("POST", "/v1/destinations", { url: "https://example.com/in" });
@@ -124,7 +124,7 @@ describe("an entry", () => {
 });
 
 describe("the list", () => {
-  it("shows a tenant's key its own changes alone, and none of the deployment", async () => {
+  it("shows a tenant's key only its own changes, and none of the deployment", async () => {
     const own = await newDestination();
     await call("POST", "/v1/destinations", { url: "https://example.com/in", tenant: "rival" });
     await call("PUT", "/v1/event-types/order.paid", {});
@@ -208,7 +208,7 @@ test("entries are removed when they are older than AUDIT_DAYS, the others stay",
   expect(await lines()).toEqual([["destination.paused", "young"]]);
 });
 
-test("very long changes name the fields alone", () => {
+test("very long changes name only the fields", () => {
   const changes = changesBetween(
     { a: "x".repeat(9_000), b: 1, updated_at: 1 },
     { a: "", b: 1, updated_at: 2 },

@@ -75,7 +75,7 @@ describe("a list of entries", () => {
     expect(await subjects({ since: 11, until: 30 })).toBe("c b");
   });
 
-  test("goes on below the last entry of the page before, in the same range of time", async () => {
+  test("continues below the last entry of the page before, in the same range of time", async () => {
     const before = (await list({ limit: 3 })).at(-1)?.id;
     expect(await subjects({ before, limit: 2 })).toBe("b a");
     expect(await subjects({ before, until: 20 })).toBe("a b a");
@@ -83,7 +83,7 @@ describe("a list of entries", () => {
   });
 });
 
-test("what is from before a time is forgotten, the oldest first, and nothing of that time or later", async () => {
+test("entries from before a time are removed, the oldest first, and none of that time or later", async () => {
   await add(10, entry("a"));
   await add(19, entry("b"));
   await add(20, entry("c"));

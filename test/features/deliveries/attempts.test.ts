@@ -82,7 +82,7 @@ describe("an attempt", () => {
       },
     ],
     ["has been edited", "missing", async () => r2.bucket.put((await r2.stored())[0]?.name ?? "", "{}")],
-  ])("whose exchange %s is shown with what the log has", async (_, archive, spoil) => {
+  ])("whose exchange %s is shown from the log", async (_, archive, spoil) => {
     const { path } = await attempted(LONG);
     await spoil();
     expect(await get(path)).toMatchObject({
@@ -92,7 +92,7 @@ describe("an attempt", () => {
     });
   });
 
-  test("that R2 never answers for is shown after a while with what the log has", async () => {
+  test("for which R2 never answers is shown from the log after a while", async () => {
     const { path } = await attempted(LONG);
     r2.before(() => new Promise<void>(() => {}));
     const asked = get(path);
@@ -101,7 +101,7 @@ describe("an attempt", () => {
     expect(await asked).toMatchObject({ archive: "unavailable", response: { is_whole: false } });
   });
 
-  test("without a bucket is shown with what the log has", async () => {
+  test("without a bucket is shown from the log", async () => {
     Object.assign(world.services, { bodies: undefined });
     const { path } = await attempted(LONG);
     expect(await get(path)).toMatchObject({ archive: "none", response: { body: LONG.slice(0, 4_096) } });
@@ -116,13 +116,13 @@ describe("an attempt", () => {
     expect(request).toMatchObject({ headers: { "content-type": "application/json" }, body: null });
   });
 
-  test("of which R2 is no longer bound is unavailable", async () => {
+  test("is unavailable once R2 is no longer bound", async () => {
     const { path } = await attempted(LONG);
     Object.assign(world.services, { bodies: undefined });
     expect(await get(path)).toMatchObject({ archive: "unavailable" });
   });
 
-  test("that is a success is found where all are kept, although no log says so", async () => {
+  test("that succeeded is found if all are archived, although no log has it", async () => {
     Object.assign(world.services.config, { bodiesOf: "all" });
     const { path } = await attempted("fine", 200);
     expect(await get(path)).toMatchObject({ archive: "kept", response: { body: "fine", is_whole: true } });
@@ -162,7 +162,7 @@ describe("on pages", () => {
   const ofPortal = (id: string) => `/portal/deliveries/${id}/attempts/${encodeURIComponent(isoTime(START))}`;
   const ofDashboard = (id: string) => ofPortal(id).replace("/portal", "/dashboard");
 
-  test("the whole answer is linked, shown as text, and can be saved as a file that nothing runs", async () => {
+  test("the whole answer is linked, shown as text, and can be saved as a file that does not run", async () => {
     const { id } = await attempted(LONG);
     for (const [browser, path, parent] of [
       [await portal(), ofPortal(id), `/portal/deliveries/${id}`],
@@ -186,13 +186,13 @@ describe("on pages", () => {
     }
   });
 
-  test("what is binary is said to be, with its size", async () => {
+  test("binary content is labelled as such, with its size", async () => {
     const { id } = await attempted(new Uint8Array(5_000));
     expect((await (await portal()).get(ofPortal(id))).html).toContain("Binary contents: 5,000 bytes.");
     expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("Binary contents: 5,000 bytes.");
   });
 
-  test("what could not be kept, or read, is said", async () => {
+  test("content that could not be archived or read is reported", async () => {
     const { id } = await attempted(LONG);
     r2.before(() => Promise.reject(new Error("away")));
     expect((await (await portal()).get(ofPortal(id))).html).toContain("cannot be read at the moment");
@@ -212,7 +212,7 @@ describe("on pages", () => {
     expect((await visitor.get(`${ofPortal(id)}/answer`)).status).toBe(404);
   });
 
-  test("a customer does not find another's", async () => {
+  test("a customer does not find another customer's attempts", async () => {
     const { id } = await attempted(LONG);
     const visitor = await portal({}, "rival");
     for (const path of [ofPortal(id), `${ofPortal(id)}/answer`])

@@ -140,8 +140,8 @@ describe("a delivery", () => {
   });
 });
 
-describe("what waits for a destination", () => {
-  it("is cancelled in rows and packs; what is queued, retried or has ended stays", async () => {
+describe("waiting deliveries of a destination", () => {
+  it("are cancelled in rows and packs, while queued, retried and ended ones stay", async () => {
     const [, second = 0] = await bundleOf(2);
     await pack({ waiting0: 0b11, delivered0: 0b100, reason: "paused" });
     await delivery("waiting", { reason: "paused", attempts: 1 }, eventAt(2, 0));
@@ -159,14 +159,14 @@ describe("what waits for a destination", () => {
     expect(repeated.json).toMatchObject({ cancelled: 0 });
   });
 
-  it("is left alone where a lease holds it, and counted", async () => {
+  it("are left alone if a lease holds them, and counted", async () => {
     await pack({ waiting0: 0b111, reason: "paused" });
     const { json } = await testApi({ inFlight: [EVENT] }).call("POST", CANCEL_WAITING);
     expect(json).toEqual({ cancelled: 2, in_flight: 1, next_cursor: null });
     expect(await env.DB.prepare("SELECT waiting0 FROM packs").first("waiting0")).toBe(1);
   });
 
-  it("may be limited to a period and to types, in packs and in rows", async () => {
+  it("can be limited to a period and to types, in packs and in rows", async () => {
     await bundleOf(1, "user.created", 2);
     await bundleOf(1, "order.paid", 3);
     await bundleOf(1, "order.sent", 4);
@@ -185,7 +185,7 @@ describe("what waits for a destination", () => {
     ]);
   });
 
-  it("is cancelled to the last by requests that follow the cursor, each of a bounded number", async () => {
+  it("are all cancelled by requests that follow the cursor, each for a bounded number", async () => {
     const ids: number[] = [];
     for (let i = 0; i < 30; i++) ids.push(...(await bundleOf(100)));
     await env.DB.prepare(
@@ -211,7 +211,7 @@ describe("what waits for a destination", () => {
     [{ event_types: [] }, "event_types"],
     [{ cursor: "abc" }, "cursor"],
     [{ state: "dead" }, "state"],
-  ])("is not cancelled by %j", async (body, field) => {
+  ])("are not cancelled by %j", async (body, field) => {
     await pack({ waiting0: 1, reason: "paused" });
     const { status, json } = await testApi().call("POST", CANCEL_WAITING, body);
     expect([status, json.errors[0].field]).toEqual([422, field]);

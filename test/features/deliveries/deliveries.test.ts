@@ -101,12 +101,12 @@ describe("GET /v1/deliveries", () => {
     expect(await walk(query)).toEqual(pages);
   });
 
-  it("lists as queued what has no row, the newest event first", async () => {
+  it("lists deliveries without a row as queued, the newest event first", async () => {
     expect(await walk("&state=queued")).toEqual([["b5", "a5"], ["b4"]]);
     expect(await walk(`&state=queued&destination_id=${A}`)).toEqual([["a5"]]);
   });
 
-  it("looks for queued ones above the sweep's watermark only", async () => {
+  it("searches queued ones only above the sweep's watermark", async () => {
     await insertRow("sweeps", { id: 1, watermark: 4, heartbeat_at: NOW });
     expect(await walk("&state=queued")).toEqual([["b5", "a5"]]);
   });
@@ -132,7 +132,7 @@ describe("GET /v1/deliveries", () => {
       await insertRow("cursors", { name: "scheduled_checked", at: NOW, row_id: 10 });
     });
 
-    it("is listed as queued until its time, after what is to be delivered at once, the first due first", async () => {
+    it("is listed as queued until its time, after those to be delivered at once, the first due first", async () => {
       expect(await walk("&state=queued")).toEqual([
         ["a15", "b12"],
         ["a12", "b14"],
@@ -486,7 +486,7 @@ describe("GET /v1/deliveries/:id", () => {
 });
 
 describe("the gates behind a page", () => {
-  it("are called once each, and only where a delivery waits", async () => {
+  it("are called once each, and only if a delivery waits", async () => {
     const look = (id: string) => ({ reason: id === A ? "rate" : "hold", until: NOW + 1 });
     const { call, gateCalls } = testApi({ look });
     await destination(A);

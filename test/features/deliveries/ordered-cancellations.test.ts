@@ -58,7 +58,7 @@ test("a dead delivery that holds no key is not cancelled, alone or among others"
   expect(await stateOf(skipped)).toMatchObject({ state: "dead" });
 });
 
-test("cancelling what waits reaches those behind others of their keys, and leaves a head that is retried", async () => {
+test("cancelling waiting deliveries includes those behind others of their keys, but not a head that is retried", async () => {
   const destination = await newDestination({ ordering: "key" });
   const [a = 0] = await post(3, "a");
   const [b = 0] = await post(2, "b");
@@ -70,7 +70,7 @@ test("cancelling what waits reaches those behind others of their keys, and leave
   expect(await stateOf(deliveryId(a + 2, destination))).toMatchObject({ state: "cancelled" });
 });
 
-test("cancelling what waits goes on from its cursor, and takes only what is meant", async () => {
+test("cancelling waiting deliveries continues from its cursor, with only the selected ones", async () => {
   const destination = await newDestination({ ordering: "destination" });
   for (let posted = 0; posted < 2_300; posted += 100) await post(100, "a", "wanted");
   const [other = 0] = await post(1, "a", "other");

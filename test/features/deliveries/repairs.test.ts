@@ -50,7 +50,7 @@ function caller(principal: Partial<Principal> = {}, gate: object = {}) {
   return { services, principal: { scopes: ["read", "admin"] as const, ...principal } };
 }
 
-/** What a message has beside the deliveries, if these wait. */
+/** The further fields of a message for waiting deliveries. */
 const liveMessage = { owner: expect.any(String), takesWaiting: true };
 
 const byIds = (action: "retry" | "cancel", ids: readonly string[]) =>
@@ -91,7 +91,7 @@ async function many(fields: object) {
     for (const destination of [OWN, OTHER]) await delivery(destination, index, fields);
 }
 
-describe("those that are selected", () => {
+describe("selected deliveries", () => {
   test("are sent again across destinations, and the others are counted by why they are not", async () => {
     await delivery(OWN, 0, ended);
     await delivery(OTHER, 0, { state: "delivered", ended_at: NOW - 9 });
@@ -152,7 +152,7 @@ describe("those that are selected", () => {
     expect(await states()).toEqual({ dead: 1 });
   });
 
-  test("are not cancelled where their gate cannot be reached; those of other gates are", async () => {
+  test("are not cancelled if their gate cannot be reached, while those of other gates are", async () => {
     await many(waiting);
     const gates = caller().services.gates;
     const broken = caller();
@@ -173,7 +173,7 @@ describe("those that are selected", () => {
   });
 });
 
-describe("all that a filter finds", () => {
+describe("all deliveries that a filter finds", () => {
   test("are sent again page by page, each once, and no other tenant's", async () => {
     await many(ended);
     await delivery(FOREIGN, 0, ended, 2);
@@ -222,7 +222,7 @@ describe("POST /v1/deliveries/repair", () => {
   const { call } = testApi({ authenticate: async () => ({ scopes: ["read", "admin"], tenant: "acme" }) });
   const post = (body: object) => call("POST", "/v1/deliveries/repair", body);
 
-  test("repairs what the conditions find, page by page, and nothing of another tenant", async () => {
+  test("repairs the deliveries that the conditions find, page by page, and none of another tenant", async () => {
     await many({ ...ended, last_status: 503 });
     await delivery(FOREIGN, 0, { ...ended, last_status: 503 }, 2);
     const query = { action: "retry", state: "dead", status: 503 };
@@ -233,7 +233,7 @@ describe("POST /v1/deliveries/repair", () => {
     expect(await states()).toEqual({ dead: 1, waiting: 2 * COUNT });
   });
 
-  test("counts what it leaves by the reason", async () => {
+  test("counts the deliveries that it leaves by reason", async () => {
     await delivery(OWN, 0, ended);
     await delivery(OWN, 1, waiting);
     const { json } = await post({ action: "cancel", destination_id: OWN });
@@ -322,7 +322,7 @@ describe("trying a delivery now", () => {
     expect(await tryDeliveryNow(caller({ tenant: "acme" }), foreign)).toMatchObject({ kind: "not_found" });
   });
 
-  test("is part of sending again all that a filter finds", async () => {
+  test("is part of sending again all deliveries that a filter finds", async () => {
     await delivery(OWN, 0, retrying);
     await delivery(OWN, 1, ended);
     const all = byFilter("retry", { destination_id: OWN });

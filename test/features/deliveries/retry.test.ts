@@ -28,7 +28,7 @@ function delivery(state: string, fields: object = {}) {
   return insertRow("deliveries", { ...row, ...fields });
 }
 
-/** Of the bundle's first three events those of the mask are delivered, each at its first attempt. */
+/** The bundle's first three events that are in the mask are delivered, each at its first attempt. */
 async function deliveredPack(mask = 0b111): Promise<void> {
   const events = [0, 1, 2].map(() => ({ tenant: "default", data: null, destinations: [PLACE] }));
   await env.DB.prepare("DELETE FROM bundles").run();
@@ -107,7 +107,7 @@ describe("several deliveries", () => {
   const OTHER = deliveryId(eventAt(1, 1), PLACE);
   const MISSING = deliveryId(eventAt(9, 0), PLACE);
 
-  it("are requeued or refused each by itself, in the order given, and a repeated id counts once", async () => {
+  it("are requeued or refused individually, in the given order, and a repeated id counts once", async () => {
     await deliveredPack(0b110);
     await delivery("retrying");
     const { call, messages } = testApi();
@@ -177,7 +177,7 @@ describe("a retry is refused for", () => {
     expect(await stored()).toEqual(before);
   });
 
-  it("a delivery whose event was removed by hand", async () => {
+  it("a delivery whose event was removed from the database", async () => {
     await delivery("cancelled", { reason: "event_removed", ended_at: NOW - 9 });
     const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
     expect([status, json.detail]).toEqual([409, expect.stringContaining("removed by hand")]);

@@ -80,7 +80,7 @@ describe.each(Object.entries(cases))("%s", (_, [scope, isForVisitors, call]) => 
     expect(await stateOf(things)).toBe("queued");
   });
 
-  test("does for a visitor of the portal what the visit allows", async () => {
+  test("permits a visitor of the portal what the visit allows", async () => {
     const things = await posted();
     const { kind } = await call(callerOf({ scopes, tenant: "acme", visit: nothing }), things);
     if (isForVisitors) expect(kind).not.toBe("forbidden");

@@ -129,7 +129,7 @@ describe("the tail", () => {
     }
   });
 
-  test("goes on after the last event that the client got, with what had not ended", async () => {
+  test("continues after the last event that the client got, with deliveries that had not ended", async () => {
     const destination = await newDestination("acme");
     const first = await textOf(
       streamOf(
@@ -144,7 +144,7 @@ describe("the tail", () => {
     expect(sentIn(second).map(({ data }) => data.type)).toEqual(["open", "meanwhile"]);
   });
 
-  test("begins now for an id that is none, and reads no more for one that is old", async () => {
+  test("begins now for an invalid id, and reads no more for an old one", async () => {
     await newDestination("acme");
     const old = (await post("acme")).id;
     await insertBundles(env.DB, Array(500).fill({ events: [{ tenant: "rival" }] }));
@@ -159,7 +159,7 @@ describe("the tail", () => {
     expect(metered.used().rowsRead).toBeLessThanOrEqual(200 + 25);
   });
 
-  test("costs a row a look while nothing comes, ends after twenty looks, and looks no more when nobody reads", async () => {
+  test("costs a row for each poll while nothing comes, and ends after twenty polls or when nothing reads it", async () => {
     await insertBundles(env.DB, Array(300).fill({ events: [{ tenant: "rival" }] }));
     const metered = meteredD1(env.DB);
     await textOf(streamOf({ ...services(), db: metered.db }));
@@ -198,7 +198,7 @@ describe("the tail", () => {
     expect(lastIdIn(await textOf(stream))).toBeDefined();
   });
 
-  test("reads at most 460 rows a look, however much comes and changes", async () => {
+  test("reads at most 460 rows for each poll, however much comes and changes", async () => {
     const destination = await newDestination("acme");
     const foreign = { events: [{ tenant: "rival" }], acceptedAt: NOW };
     const own = { events: [{ tenant: "acme", destinations: [destination] }], acceptedAt: NOW };
@@ -228,7 +228,7 @@ describe("the tail", () => {
     expect(Math.max(...most)).toBeLessThanOrEqual(460);
   });
 
-  test("takes the newest of very many, and tells the gap", async () => {
+  test("takes the newest of very many, and marks the gap", async () => {
     const destination = await newDestination("acme");
     const events = Array.from({ length: 80 }, () => ({ tenant: "acme", destinations: [destination] }));
     const text = await textOf(
@@ -255,7 +255,7 @@ describe("GET /v1/deliveries/tail", () => {
     return app.fetch(new Request(`https://x/v1/deliveries/tail${query}`, { headers: all }), env, context);
   };
 
-  test("shows a tenant's key its own deliveries alone, as JSON with their events", async () => {
+  test("shows a tenant's key only its own deliveries, as JSON with their events", async () => {
     await newDestination("acme");
     await newDestination("rival");
     const response = await streamFor({ scopes: ["read"], tenant: "acme" });

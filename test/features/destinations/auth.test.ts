@@ -61,7 +61,7 @@ describe("auth", () => {
     expect(answer.text + stored).not.toContain(secret);
   });
 
-  it("is replaced as a whole, kept when it is left out, and ended by null", async () => {
+  it("is replaced as a whole, unchanged when it is left out, and removed by null", async () => {
     const id = await create({ auth: oauth });
     const change = (fields: object) => call("PATCH", `/v1/destinations/${id}`, fields);
     expect((await change({ description: "x" })).json.auth).toEqual(shownOauth);
@@ -78,7 +78,7 @@ describe("auth", () => {
     "5",
     "null",
     '{"kind":"basic"}',
-  ])("that was edited by hand into %s is shown as none, and can be replaced", async (value) => {
+  ])("that was edited in the database into %s is shown as none, and can be replaced", async (value) => {
     const id = await create({ auth: oauth });
     await env.DB.prepare("UPDATE destinations SET auth = ?1").bind(value).run();
     expect(await shown(id)).toBeNull();

@@ -123,7 +123,7 @@ it("a private address is not called", async () => {
   expect(receiver.calls).toEqual([]);
 });
 
-it("another URL is not certified, though it is set while the suite runs; other changes keep the result", async () => {
+it("a URL set while the suite runs is not certified; other changes keep the result", async () => {
   const { id, secret } = await created();
   receiver.script(URL_OF_HOOK, verifying(secret));
   await run(id);

@@ -60,7 +60,7 @@ describe("an event", () => {
     expect(planned((await content("")).json)).toEqual([]);
   });
 
-  it("that is content and in no channel of a destination is not refused for a body that is not asked for", async () => {
+  it("that is content and in no channel of a destination is not refused because of its body", async () => {
     await created({ channels: ["eu"] });
     const text = { "content-type": "text/plain" };
     const posted = (channel: string) =>
@@ -82,7 +82,7 @@ describe("an event", () => {
     expect(shown).toEqual([["a", "b"], ["a", "secret"], undefined]);
   });
 
-  it("under an idempotency key is the same only with the same channels", async () => {
+  it("with an idempotency key is the same only with the same channels", async () => {
     const key = { "idempotency-key": "k" };
     const first = await call("POST", "/v1/events", { ...event, channels: ["a"] }, key);
     const again = await call("POST", "/v1/events", { ...event, channels: ["a"] }, key);
@@ -93,7 +93,7 @@ describe("an event", () => {
 });
 
 describe("a destination's channels", () => {
-  it("are shown, changed, and taken away with null, from the next event on", async () => {
+  it("are shown, changed, and removed with null, from the next event on", async () => {
     const id = await created({ channels: ["eu"] });
     const patch = async (channels: unknown) =>
       (await call("PATCH", `/v1/destinations/${id}`, { channels })).json.channels;
@@ -127,7 +127,7 @@ describe("a destination's channels", () => {
     '["e u"]',
     "{}",
     "0",
-  ])("edited by hand into %s take everything, and are shown as null", async (stored) => {
+  ])("edited in the database into %s take everything, and are shown as null", async (stored) => {
     const id = await created({ channels: ["eu"] });
     expect(planned(await post())).toEqual([]);
     await env.DB.prepare("UPDATE destinations SET channels = ?1").bind(stored).run();
@@ -137,7 +137,7 @@ describe("a destination's channels", () => {
     expect(preview.json).toMatchObject({ taken: 2, not_taken: 0 });
   });
 
-  it("edited by hand hold from the next event on", async () => {
+  it("edited in the database apply from the next event on", async () => {
     const id = await created({ channels: ["eu"] });
     expect(planned(await post(["us"]))).toEqual([]);
     await env.DB.prepare(`UPDATE destinations SET channels = '["us"]'`).run();

@@ -167,14 +167,14 @@ describe("POST /v1/destinations", () => {
     const { status, json } = await call("POST", "/v1/destinations", { url: URL_, status: "paused" });
     expect([status, json]).toMatchObject([201, { status: "paused", status_reason: "manual" }]);
     expect((await call("GET", `/v1/destinations/${json.id}`)).json.status).toBe("paused");
-    // Whatever happens after its creation happens later.
+    // Everything after its creation happens at a later time.
     const changedAt = "SELECT status_changed_at AS at FROM destinations";
     expect(await env.DB.prepare(changedAt).first("at")).toBe(Date.parse(json.created_at));
     expect(gateCalls).toEqual([]);
     expect((await call("POST", `/v1/destinations/${json.id}/resume`)).json.status).toBe("active");
   });
 
-  it("refuses a status that there is not", async () => {
+  it("refuses an unknown status", async () => {
     const { status, json } = await testApi().call("POST", "/v1/destinations", { url: URL_, status: "off" });
     expect([status, json.errors[0].field]).toEqual([422, "status"]);
   });
@@ -363,7 +363,7 @@ describe("POST /v1/destinations", () => {
   ];
 
   const cases = invalid.map(([fields, field, fault, expected]) => ({ fields, field, fault, expected }));
-  it.each(cases)("refuses a $field that $fault where it takes $expected", async ({
+  it.each(cases)("refuses a $field that $fault and takes $expected", async ({
     fields,
     field,
     fault,
@@ -385,7 +385,7 @@ describe("POST /v1/destinations", () => {
     ]);
   });
 
-  describe("that would lead back to the deployment itself", () => {
+  describe("that leads back to the deployment itself", () => {
     const own = "https://breakwater.example.com";
     const fault = "points to breakwater.example.com, this deployment itself";
     const errors = [{ field: "url", fault, expected: expect.stringContaining("another host") }];
@@ -423,7 +423,7 @@ describe("POST /v1/destinations", () => {
         expect((await call("POST", "/v1/destinations", { url: other })).status).toBe(201);
     });
 
-    it("is told by the port from another server of the same machine, on a local stack", async () => {
+    it("is distinguished by the port from another server of the same machine, on a local stack", async () => {
       const config = testConfig({ allowPrivateDestinations: true });
       const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
       const post = (url: string) => call("POST", "http://localhost:8787/v1/destinations", { url });
@@ -435,13 +435,13 @@ describe("POST /v1/destinations", () => {
     });
   });
 
-  it("accepts private addresses where the deployment allows them", async () => {
+  it("accepts private addresses if the deployment allows them", async () => {
     const config = testConfig({ allowPrivateDestinations: true });
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
   });
 
-  it("refuses a host name that leads to a private address, at creation and at a change, where there is a resolver", async () => {
+  it("refuses a host name that leads to a private address, at creation and at a change, if there is a resolver", async () => {
     const dns = (async (url: string) => {
       const { searchParams } = new URL(url);
       if (searchParams.get("name") === "unknown.example.com") throw new Error("away");
@@ -516,7 +516,7 @@ describe("GET /v1/destinations", () => {
     expect(text).not.toContain("whsec_");
   });
 
-  it("shows the names of headers, and their values to nobody", async () => {
+  it("shows the names of headers, but never their values", async () => {
     const { call } = testApi();
     const id = await create(call, { headers: { authorization: "Bearer abc" } });
     for (const path of ["/v1/destinations", `/v1/destinations/${id}`]) {
@@ -530,7 +530,7 @@ describe("GET /v1/destinations", () => {
     expect(text).toContain('"headers":{"x-plain":"***"}');
   });
 
-  it("stores headers sealed, and a change ends those that are stored plain", async () => {
+  it("stores headers sealed, and a change replaces plain ones", async () => {
     const { call } = testApi();
     const id = await create(call, { headers: { authorization: "Bearer abc" } });
     const stored = async () => {
@@ -589,7 +589,7 @@ describe("PATCH /v1/destinations/:id", () => {
     expect(gateCalls).toEqual([`resume ${json.id}`]);
   });
 
-  it("changes what it is given and nothing else", async () => {
+  it("changes the given fields and nothing else", async () => {
     const { call } = testApi();
     const id = await create(call, everything);
     const secret = await env.DB.prepare("SELECT secret FROM destinations").first("secret");

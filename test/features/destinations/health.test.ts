@@ -19,7 +19,7 @@ const wait = (id: string, event: number, reason: string) =>
     .bind(id, event, reason, NOW + 1)
     .run();
 
-/** So many retries that fail, in one lease. */
+/** The given number of retries that fail, in one lease. */
 async function fail(id: string, retries: number): Promise<void> {
   const deliveries = Array.from({ length: retries }, (_, i) => i + 1);
   const { grant } = await gateOf(id).admit(
@@ -56,7 +56,7 @@ describe("GET /v1/destinations/:id/health", () => {
     });
   });
 
-  it("shows an open circuit, a hold and a storm, until when, and the transitions that led to them", async () => {
+  it("shows an open circuit, a hold and a storm, their ends, and the transitions that led to them", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await fail(id, 120);

@@ -74,7 +74,7 @@ describe("a destination of another kind", () => {
     expect(JSON.stringify(log)).not.toContain(TOKEN);
   });
 
-  test("has its token sealed for itself alone, apart from its signing secret", async () => {
+  test("has its token sealed for itself only, apart from its signing secret", async () => {
     const row = await rowOf(await created({ ...foreign, token: TOKEN }));
     expect(row.targetToken).not.toContain(TOKEN);
     expect(await openToken(vault, row.id, row.targetToken ?? "")).toBe(TOKEN);
@@ -82,14 +82,14 @@ describe("a destination of another kind", () => {
     await expect(openToken(vault, row.id, row.secret)).rejects.toThrow();
   });
 
-  test("is https where only a URL is given, as before there were others", async () => {
+  test("is https if only a URL is given, as before there were other kinds", async () => {
     const { json } = await post({ url: "https://example.com/hook" });
     expect(json).toMatchObject({ kind: "https", url: "https://example.com/hook" });
     expect((await post({ kind: "https", url: "https://example.com/hook" })).status).toBe(201);
     expect((await post({ kind: null, url: "https://example.com/hook", binding: null })).status).toBe(201);
   });
 
-  test("that was edited by hand into something unreadable is shown by its kind, and can be put right", async () => {
+  test("that was edited in the database into something unreadable is shown by its kind, and can be corrected", async () => {
     const id = await created({ kind: "service", binding: "BILLING" });
     await env.DB.prepare("UPDATE destinations SET url = 'service:' WHERE id = ?1").bind(id).run();
     const { json } = await call("GET", `/v1/destinations/${id}`);
@@ -100,8 +100,8 @@ describe("a destination of another kind", () => {
 });
 
 describe("POST /v1/destinations/:id/test", () => {
-  const trial = testApi({ services: { ...services, gates: env.GATES, fetch: receiver.fetch } });
-  const run = (id: string) => trial.call("POST", `/v1/destinations/${id}/test`);
+  const api = testApi({ services: { ...services, gates: env.GATES, fetch: receiver.fetch } });
+  const run = (id: string) => api.call("POST", `/v1/destinations/${id}/test`);
 
   test.each([
     [{ kind: "queue", binding: "ORDERS" }, 202, "queue:ORDERS"],
@@ -114,7 +114,7 @@ describe("POST /v1/destinations/:id/test", () => {
     expect(JSON.parse(json.sent.body).type).toBe("breakwater.test");
   });
 
-  test("says why it was not made, where the binding is gone or the token cannot be opened", async () => {
+  test("says why it was not sent, if the binding is gone or the token cannot be opened", async () => {
     const gone = await created({ kind: "queue", binding: "ORDERS" });
     await env.DB.prepare("UPDATE destinations SET url = 'queue:GONE' WHERE id = ?1").bind(gone).run();
     expect(await run(gone)).toMatchObject({
@@ -236,7 +236,7 @@ describe("is refused, and nothing is stored", () => {
     };
     expect(await answer("ORDERS")).toEqual(await answer("NOBODY"));
     expect((await answer("ORDERS"))[0]).toBe(422);
-    // Of another type, too.
+    // Values of another type, too.
     expect(await answer("BILLING")).toEqual(await answer("NOBODY"));
   });
 
@@ -262,7 +262,7 @@ describe("is refused, and nothing is stored", () => {
 });
 
 describe("PATCH", () => {
-  test("changes a target within its kind, keeps what is left out, and begins again with one attempt", async () => {
+  test("changes a target within its kind, keeps omitted fields, and begins again with one attempt", async () => {
     const id = await created({ kind: "service", binding: "BILLING", path: "/hook" });
     const change = async (fields: object) => (await patch(id, fields)).json;
     gateCalls.splice(0);
@@ -273,7 +273,7 @@ describe("PATCH", () => {
     expect(await change({ path: null, kind: "service" })).toMatchObject({ binding: "BILLING", path: "/" });
   });
 
-  test("replaces the token, or keeps it when the queue alone changes", async () => {
+  test("replaces the token, or keeps it when only the queue changes", async () => {
     const id = await created({ ...foreign, token: TOKEN });
     const token = async () => openToken(vault, id, (await rowOf(id)).targetToken ?? "");
     expect((await patch(id, { queue_id: OTHER })).json).toMatchObject({
@@ -288,7 +288,7 @@ describe("PATCH", () => {
     expect((await rowOf(id)).url).toBe(`queue:${ACCOUNT}/${OTHER}`);
   });
 
-  test("moves from a queue elsewhere to a binding, when all that belongs to the former goes", async () => {
+  test("moves from a queue of another account to a binding, and drops everything of the former", async () => {
     const id = await created({ ...foreign, token: TOKEN });
     expect(await patch(id, { binding: "ORDERS" })).toMatchObject({ status: 422 });
     const fields = { binding: "ORDERS", account_id: null, queue_id: null, token: null };
@@ -333,7 +333,7 @@ describe("PATCH", () => {
   });
 });
 
-test("whatever the fields of a target are, the answer is 201 or 422, and what is stored reads as what was given", async () => {
+test("whatever the fields of a target are, the answer is 201 or 422, and the stored target reads as it was given", async () => {
   const value = fc.oneof(
     fc.constantFrom(
       "ORDERS",
@@ -388,7 +388,7 @@ test("authentication is refused for a queue, which gets no requests, and taken f
   await created({ kind: "service", binding: "BILLING", auth });
 });
 
-test("the rotation of the master key seals tokens again, also one whose secret is new enough", async () => {
+test("the rotation of the master key seals tokens again, also one whose secret is already sealed with the new key", async () => {
   const newer = `k2:${btoa("2".repeat(32))}`;
   const [both, newest] = [vaultOf(keysOf(`${newer},${MASTER_KEYS}`)), vaultOf(keysOf(newer))];
   const id = await created({ ...foreign, token: TOKEN });

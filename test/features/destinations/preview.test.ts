@@ -1,4 +1,4 @@
-/** A preview tells which of the last events a destination takes, by its own settings or by those that are tried. */
+/** A preview shows which of the last events a destination takes, by its own settings or by those under test. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventId } from "../../../src/ids.ts";
@@ -31,7 +31,7 @@ async function preview(id: string, body?: object) {
 }
 
 describe("a preview of a destination", () => {
-  it("says of content that is not JSON that only a destination without a filter that takes data gets it", async () => {
+  it("shows that content other than JSON goes only to a destination without a filter on data", async () => {
     const [envelopes, data] = [await created(), await created({ body: "data" })];
     const path = "/v1/events?type=invoice.paid&tenant=acme";
     await call("POST", path, new Uint8Array([0xff]), { "content-type": "image/png" });
@@ -41,7 +41,7 @@ describe("a preview of a destination", () => {
     expect(await reasonFor(data, { filter: { total: 1 } })).toBe("filter");
   });
 
-  it("tells of each event whether it is taken, and why not, the newest first", async () => {
+  it("shows for each event whether it is taken, and if not why, the newest first", async () => {
     const id = await created({ event_types: ["order.*"], filter: { total: { gte: 100 } } });
     const posted = [await post("order.paid", { total: 100 }), await post("order.paid", { total: 99 })];
     posted.unshift(await post("invoice.paid", { total: 100 }));
@@ -88,7 +88,7 @@ describe("a preview of a destination", () => {
     });
   });
 
-  it("says of events from before the destination that it would take them", async () => {
+  it("shows that the destination would take events from before its creation", async () => {
     await insertBundles(env.DB, [{ acceptedAt: NOW - 1000, events: [{ data: { a: 1 } }] }]);
     const { events } = await preview(await created({ filter: { a: 1 } }));
     expect(events).toEqual([expect.objectContaining({ taken: true, reason: "created_later" })]);
@@ -115,7 +115,7 @@ describe("a preview of a destination", () => {
     expect(events.map((event) => event.event_id)).toEqual([eventId(own)]);
   });
 
-  it("shows a hundred events at most, and leaves out what is older than the retention time", async () => {
+  it("shows at most a hundred events, none older than the retention time", async () => {
     const id = await created();
     const old = NOW - 400 * 86_400_000;
     await insertBundles(env.DB, bundlesOf([{ type: "old" }], { acceptedAt: old }));
@@ -127,7 +127,7 @@ describe("a preview of a destination", () => {
     expect(events[0]?.type).toBe("n129");
   });
 
-  it("reads no more than eight megabytes of bodies, and only where the filter has to look", async () => {
+  it("reads at most eight megabytes of bodies, and only if the filter needs them", async () => {
     const big = { filler: "x".repeat(250_000), a: 1 };
     const events = Array.from({ length: 40 }, () => ({ type: "big", data: big }));
     await insertBundles(env.DB, bundlesOf(events, { acceptedAt: NOW }, 1));
@@ -140,7 +140,7 @@ describe("a preview of a destination", () => {
     expect((await preview(id, { event_types: ["other"] })).events).toHaveLength(40);
   });
 
-  it("says of an event whose stored bytes are damaged that it is corrupt", async () => {
+  it("shows an event with damaged stored bytes as corrupt", async () => {
     const id = await created({ filter: { a: 1 } });
     await post("order.paid", { a: 1 });
     await env.DB.prepare("UPDATE bundles SET body = zeroblob(length(body))").run();

@@ -29,7 +29,7 @@ async function create(fields: object = {}): Promise<{ id: string; secret: string
 
 const rotate = (id: string, body: unknown = {}) => call("POST", `/v1/destinations/${id}/rotate-secret`, body);
 
-/** What a delivery would be signed with at that moment. */
+/** The secrets that would sign a delivery at that moment. */
 async function headersAt(id: string, at: number): Promise<Record<string, string>> {
   const row = await findDestination(env.DB, id, undefined);
   if (!row) throw new Error("The destination is there");
@@ -96,7 +96,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([accepts(secret, after), accepts(json.secret, after)]).toEqual([false, true]);
   });
 
-  it("accepts a secret of the caller's own, and a repeated request changes nothing", async () => {
+  it("accepts the caller's own secret, and a repeated request changes nothing", async () => {
     const { id, secret } = await create();
     const own = newSecret("hmac-sha256");
     const first = await rotate(id, { secret: own });
@@ -273,7 +273,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
       authorization: null,
     });
 
-  it("publishes the key that verifies to anybody, and lets caches keep it for a while", async () => {
+  it("publishes the verifying key without authentication, and lets caches keep it for a while", async () => {
     const { id, public_key } = await create({ signature: "ed25519" });
     const { status, headers, json } = await keysOfDestination(id);
     expect(status).toBe(200);
@@ -317,7 +317,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
     expect(await published(NOW + 60_000)).toEqual([json.public_key]);
   });
 
-  it("publishes nothing of a shared secret, and answers 404 to an unknown destination", async () => {
+  it("publishes nothing of a shared secret, and answers 404 for an unknown destination", async () => {
     const { id } = await create();
     expect((await keysOfDestination(id)).json).toEqual({ keys: [] });
     await call("DELETE", `/v1/destinations/${id}`);

@@ -63,10 +63,10 @@ const calls: Readonly<Record<string, Call>> = {
 
 const all = Object.entries(calls);
 
-/** What no visitor of the portal may do, whatever its rights are. */
+/** The services that no visitor of the portal may call, with any rights. */
 const FOR_OPERATORS = ["revealSecret", "getDestinationHealth", "clearHold", "rotateMasterKey"];
 
-/** What each service needs of a visit; what is not here, every visitor may do. */
+/** The right that each service requires of a visit; every visitor may call the others. */
 const RIGHTS: Readonly<Record<string, keyof PortalRules>> = {
   createDestination: "may_edit_endpoints",
   updateDestination: "may_edit_endpoints",
@@ -130,7 +130,7 @@ describe("a visit of the portal without the right", () => {
 
   it.each(
     all.filter(([name]) => !FOR_OPERATORS.includes(name)),
-  )("may do the rest of what the portal has for it: %s", async (name, work) => {
+  )("may do everything else in the portal: %s", async (name, work) => {
     const rules = Object.fromEntries(capabilities.map((one) => [one, one === RIGHTS[name]]));
     const principal = { scopes, tenant: "acme", visit: accessUnder(rules) };
     expect(await work({ services, principal }, id)).toMatchObject({ kind: "ok" });

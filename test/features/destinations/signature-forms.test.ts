@@ -76,7 +76,7 @@ describe("a secret", () => {
     ["of plain text, during a move to Standard Webhooks", TEXT, [{ form: "standard" }, { form: "shopify" }]],
     ["of Standard Webhooks", WHSEC, [{ form: "stripe" }]],
     ["of Standard Webhooks, by its bytes", WHSEC, [{ ...template, key: "bytes" }]],
-  ])("%s is accepted where a form takes it", async (_, secret, signature_forms) => {
+  ])("%s is accepted if a form takes it", async (_, secret, signature_forms) => {
     expect(await created({ secret, signature_forms })).toMatchObject({ secret });
   });
 
@@ -114,7 +114,7 @@ describe("a secret", () => {
   it.each([
     [{ signature: "ed25519" }, "signature"],
     [{ secret: newSecret("ed25519") }, "secret"],
-  ])("for ed25519 is refused beside a form that knows HMAC alone: %j", async (input, field) => {
+  ])("for ed25519 is refused beside a form that only knows HMAC: %j", async (input, field) => {
     const { status, json } = await post({
       ...input,
       signature_forms: [{ form: "standard" }, { form: "svix" }],
@@ -179,10 +179,10 @@ it("a rotation to a key pair is refused when the forms change while it is under 
   expect((await rotate({})).status).toBe(200);
 });
 
-describe("headers of one's own", () => {
+describe("the destination's own headers", () => {
   const own = { "X-Sig": "1", "x-github-EVENT": "push" };
 
-  it("that a form sets are refused, whichever of both comes second", async () => {
+  it("that a form sets are refused, whichever of the two is set second", async () => {
     const { status, json } = await post({ headers: own, signature_forms: [{ form: "github" }, template] });
     expect([status, json.errors]).toEqual([
       422,
@@ -220,7 +220,7 @@ describe("headers of one's own", () => {
     "host",
     "cf-ray",
     "X-Forwarded-For",
-  ])("and a template alike must not be %s", async (name) => {
+  ])("and those of a template must not be %s", async (name) => {
     const { status, json } = await post({
       signature_forms: [{ form: "stripe" }, { ...template, signature_header: name }],
     });

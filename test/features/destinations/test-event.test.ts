@@ -54,7 +54,7 @@ it("a test sends a signed event, and shows the result", async () => {
   expect(json.sent.headers["webhook-signature"]).toBe(signed);
 });
 
-it("a test has the example of its type, and shows the response whole, without what was secret in the request", async () => {
+it("a test has the example of its type, and shows the whole response, without secrets of the request", async () => {
   const { id } = await created({ headers: { "X-Api-Key": "very-secret" } });
   const schema = { type: "object", examples: [{ n: 2 }] };
   await api().call("PUT", "/v1/event-types/order.paid", { schema, example: { order: 7 } });
@@ -74,7 +74,7 @@ it("a test has the example of its type, and shows the response whole, without wh
   });
 });
 
-it("a test of a type without an example is refused, and calls nobody", async () => {
+it("a test of a type without an example is refused, and sends nothing", async () => {
   const { id } = await created();
   await api().call("PUT", "/v1/event-types/order.bare", {});
   for (const type of ["order.bare", "order.unknown", "a b", 5])
@@ -121,7 +121,7 @@ it.each([
   "http://169.254.169.254/latest/meta-data/",
   "http://[fd00:ec2::254]/",
   "http://metadata.google.internal/",
-])("never reaches a metadata service, where private addresses are allowed and the row was edited by hand: %s", async (url) => {
+])("never reaches a metadata service, even if private addresses are allowed and the row was edited: %s", async (url) => {
   const local = api({ config: { ...parseConfig(env), adminKey: KEY, allowPrivateDestinations: true } });
   const { id } = await created();
   await env.DB.prepare("UPDATE destinations SET url = ?").bind(url).run();
@@ -144,7 +144,7 @@ it("a test does not show the values of the destination's own headers", async () 
   expect(text).not.toContain("very-secret");
 });
 
-it("a test is no delivery, and can be sent to a paused destination", async () => {
+it("a test is not a delivery, and can be sent to a paused destination", async () => {
   const { id } = await created();
   await api().call("POST", `/v1/destinations/${id}/pause`);
   expect((await run(id)).json).toMatchObject({ status: 204 });
@@ -169,14 +169,14 @@ describe("a test is refused", () => {
     expect(receiver.calls).toEqual([]);
   });
 
-  it("by the guard of targets, also for a row that was edited by hand", async () => {
+  it("by the guard of targets, also for a row that was edited in the database", async () => {
     const { id } = await created();
     await env.DB.prepare("UPDATE destinations SET url = 'https://169.254.169.254/'").run();
     expect((await run(id)).status).toBe(409);
     expect(receiver.calls).toEqual([]);
   });
 
-  it("for a destination that is not there", async () => {
+  it("for a destination that does not exist", async () => {
     expect((await run("dst_x")).status).toBe(404);
   });
 });
@@ -188,7 +188,7 @@ it("the gate admits a test once in five seconds", async () => {
   expect((await run(id, real)).status).toBe(429);
 });
 
-it("a test is not sent to this deployment itself, where the row was edited by hand", async () => {
+it("a test is not sent to the deployment itself, even if the row was edited in the database", async () => {
   const own = api({ config: { ...parseConfig(env), adminKey: KEY, ownHosts: ["breakwater.example.com"] } });
   const { id } = await created();
   await env.DB.prepare("UPDATE destinations SET url = 'https://breakwater.example.com/'").run();

@@ -53,7 +53,7 @@ test.each([
   expect(json.errors).toEqual([error]);
 });
 
-test("nothing but either a template or code is taken", async () => {
+test("only a template or code is accepted, not both", async () => {
   for (const both of [{}, { template: {}, code: "export default () => null" }])
     expect((await change(both)).json.errors).toMatchObject([
       { field: "transform", expected: "either template or code" },
@@ -114,7 +114,7 @@ describe("a preview", () => {
     expect((await api.call("GET", `/v1/destinations/${id}`)).json.transform).toBeNull();
   });
 
-  test("takes a type's example, and refuses a template that is no Liquid", async () => {
+  test("takes a type's example, and refuses an invalid Liquid template", async () => {
     await api.call("PUT", "/v1/event-types/order.paid", { example: { total: 7 } });
     const { json } = await preview({ template: { body: '{"t":"{{ data.total }}"}' }, type: "order.paid" });
     expect(json.events).toMatchObject([{ event_id: null, after: { body: '{"t":7}' } }]);
@@ -147,7 +147,7 @@ describe("code", () => {
   const CODE = "export default ({ data }) => (data.n > 1 ? null : { body: { n: data.n } });";
   const saved = async () => (await api.call("GET", `/v1/destinations/${id}`)).json.transform;
 
-  test("is saved, listed, restored and previewed as a template is", async () => {
+  test("is saved, listed, restored and previewed like a template", async () => {
     expect((await change({ code: CODE })).json.transform).toEqual({ code: CODE });
     await change({ template: { body: "1" } });
     expect((await api.call("POST", path("restore"), { version: 1 })).json.transform).toEqual({ code: CODE });
@@ -197,7 +197,7 @@ describe("code", () => {
     ]);
   });
 
-  test("is looked through once: from each line anew it would take a quarter of a minute", async () => {
+  test("is scanned once: a scan from each line would take a quarter of a minute", async () => {
     for (const code of ["\n".repeat(65_000), `export${" ".repeat(65_000)}`, "export\n".repeat(9_000)]) {
       const { json } = await change({ code });
       expect(json.errors).toMatchObject([{ fault: expect.stringContaining("has no default export") }]);
@@ -210,7 +210,7 @@ describe("code", () => {
     [{ FUNCTIONS }, false, 'LOADER is not: add [[worker_loaders]] with binding = "LOADER"'],
     [{ LOADER }, false, 'FUNCTIONS is not: add { name = "FUNCTIONS", class_name = "TenantFunctions" }'],
     [{ FUNCTIONS, LOADER }, true, "ALLOW_PRIVATE_DESTINATIONS"],
-  ])("is refused where the deployment does not run it, with how that is changed (%#)", async (bindings, allowPrivateDestinations, how) => {
+  ])("is refused if the deployment does not run it, with instructions to change that (%#)", async (bindings, allowPrivateDestinations, how) => {
     const fault = functionsFault(bindings, testConfig({ allowPrivateDestinations }));
     const other = testApi({ services: { functions: undefined, functionsFault: fault } });
     const { status, json } = await other.call("POST", "/v1/destinations", { url, transform: { code: CODE } });

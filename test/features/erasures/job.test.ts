@@ -1,6 +1,6 @@
 /**
- * What is erased is gone everywhere, and stays listed; the others of its bundle stay as they were, to the byte. However
- * often a step is made, and wherever it is killed, the receipt counts each event once.
+ * An erased event's content is gone everywhere, and the event stays listed; others of its bundle stay unchanged, to the
+ * byte. However often a step is made, and wherever it is killed, the receipt counts each event once.
  */
 
 import { env } from "cloudflare:workers";
@@ -76,7 +76,7 @@ async function post(
   return result.events.map(({ id }) => id);
 }
 
-describe("the neighbours of what is erased", () => {
+describe("the neighbours of an erased event", () => {
   const event = fc.record({
     tenant: fc.constantFrom("acme", "rival"),
     body: fc.uint8Array({ maxLength: 300 }),
@@ -92,7 +92,7 @@ describe("the neighbours of what is erased", () => {
     ttlSeconds: fc.option(fc.constant(60), { nil: undefined }),
   });
 
-  test("keep their bytes, headers, tags and times to live, whichever are erased in whatever order", async () => {
+  test("keep their bytes, headers, tags and times to live, whichever are erased, in any order", async () => {
     const bundles = fc.array(event, { minLength: 1, maxLength: 100 }).chain((events) =>
       fc.record({
         events: fc.constant(events),
@@ -200,7 +200,7 @@ describe("the neighbours of what is erased", () => {
     expect(await storedBodies([env.DB])).toEqual(["", before[1]]);
   });
 
-  test("are not brought back by an erasure that read the bundle before another one had written it", async () => {
+  test("are not restored by an erasure that read the bundle before another one had written it", async () => {
     const [first = 0] = await post(["a", "b", "c"]);
     const before = await storedBodies([env.DB]);
     const bundle = { id: bundleOf(first), plan: {} };
@@ -235,7 +235,7 @@ describe("the neighbours of what is erased", () => {
 });
 
 describe("an erased event", () => {
-  test("is listed without content, and its receipt says what has been removed", async () => {
+  test("is listed without content, and its receipt lists what was removed", async () => {
     const { call } = api();
     const event = (
       await call("POST", "/v1/events", { type: "a", data: { secret: "hush-hush" }, tenant: TENANT })
@@ -255,7 +255,7 @@ describe("an erased event", () => {
     expect((await call("GET", "/v1/erasures")).json.data).toEqual([receipt]);
   });
 
-  test("keeps no answer of a receiver, and is not sent again by a retry or a replay", async () => {
+  test("has no answers of receivers, and is not sent again by a retry or a replay", async () => {
     world.receiver.script(urlOf(here), () => new Response("secret 42 is wrong", { status: 400 }));
     await world.consume(await world.post(2));
     await world.settled();
@@ -273,7 +273,7 @@ describe("an erased event", () => {
     expect(replay.json).toMatchObject({ total: 1 });
   });
 
-  test("that has been delivered is in no replay, alone or with a type asked for", async () => {
+  test("that has been delivered is in no replay, alone or with a requested type", async () => {
     await world.consume(await world.postBundles(3));
     await complete(await eraseEvent(world.services, TENANT, FIRST_EVENT));
     const { call } = api();
@@ -299,7 +299,7 @@ describe("an erased event", () => {
     expect(await rowsOfAll("SELECT fingerprint FROM idempotency_keys")).toEqual([{ fingerprint: "erased" }]);
   });
 
-  test("whose attempt was under way may arrive, and what is recorded of it is redacted by the second pass", async () => {
+  test("whose attempt was under way may arrive, and its record is redacted by the second pass", async () => {
     await world.post(1);
     const begun = await eraseEvent(world.services, TENANT, FIRST_EVENT);
     await execute(
@@ -323,7 +323,7 @@ describe("an erased event", () => {
     expect(receipt).toMatchObject({ events: 1, deliveries: 1, cancelled: 1 });
   });
 
-  test("is not erased through another tenant, nor one that there is not", async () => {
+  test("is not erased through another tenant, nor through one that does not exist", async () => {
     const [event = 0] = await post([1]);
     expect(await eraseEvent(world.services, "rival", event)).toBeUndefined();
     expect(await eraseEvent(world.services, TENANT, event + 1)).toBeUndefined();
@@ -332,7 +332,7 @@ describe("an erased event", () => {
 });
 
 describe("an erasure of many", () => {
-  test("takes the tenant's events alone, of its range alone", async () => {
+  test("takes only the tenant's events, and only of its range", async () => {
     await post(["early"]);
     world.clock.pass(MINUTE);
     const since = world.clock.now();
@@ -352,7 +352,7 @@ describe("an erasure of many", () => {
     expect(receipt).toMatchObject({ events: 1, deliveries: 1, cancelled: 1 });
   });
 
-  test("takes everything up to its beginning, and nothing that is posted later", async () => {
+  test("takes everything up to its beginning, and no events posted later", async () => {
     await post([1, 2, 3], undefined, TENANT, "a key");
     const begun = await startErasure(world.services, TENANT, { kind: "tenant" });
     world.clock.pass(1_000);
@@ -373,7 +373,7 @@ describe("an erasure of many", () => {
     expect(await eraseEvent(world.services, TENANT, event)).toBeDefined();
   });
 
-  test("goes on after its step has been killed anywhere, and counts everything once", async () => {
+  test("continues after its step was killed anywhere, and counts everything once", async () => {
     for (let i = 0; i < 4; i++) await post(Array.from({ length: 3 }, (_, j) => `${i} ${j}`));
     const begun = await startErasure(world.services, TENANT, { kind: "tenant" });
     let trips = 0;
@@ -412,7 +412,7 @@ describe("an erasure of many", () => {
   });
 });
 
-test("a delivery that comes back after the erasure is cancelled where it would be sent", async () => {
+test("a delivery that comes back after the erasure is cancelled instead of sent", async () => {
   const messages = await world.postBundles(1);
   const [header] = await headers();
   await complete(await eraseEvent(world.services, TENANT, FIRST_EVENT));

@@ -42,7 +42,7 @@ async function begin(tenant: string, more: Partial<ErasureInsert> = {}) {
 }
 
 describe("an erasure", () => {
-  test("begins as it was asked for, with nothing erased yet", async () => {
+  test("begins as requested, with nothing erased yet", async () => {
     const begun = await begin("acme", { kind: "range", since: 5, until: 9, nextStepAt: 20, createdAt: 10 });
     expect(begun).toEqual({
       ...{ id: "e1", tenant: "acme", kind: "range", eventId: null, since: 5, until: 9 },
@@ -52,7 +52,7 @@ describe("an erasure", () => {
     expect(await findErasureJob(env.DB, "e1")).toEqual(begun);
   });
 
-  test("begins while fewer than five of the tenant's walks are running, or when it has to", async () => {
+  test("begins while fewer than five of the tenant's walks are running, or if it must", async () => {
     for (let i = 0; i < MOST_WALKS; i++) await begin("rival");
     for (let i = 0; i < 3; i++) expect(await begin("acme", { kind: "event", eventId: 128 })).toBeDefined();
     for (let i = 0; i < MOST_WALKS; i++) expect(await begin("acme")).toBeDefined();
@@ -113,7 +113,7 @@ describe("a step", () => {
     expect(await findErasureJob(env.DB, "e2")).toMatchObject({ cursor: [], updatedAt: 2 });
   });
 
-  test("moves nothing on where another one has, or the erasure is completed", async () => {
+  test("does not move the erasure on if another step has, or if it is completed", async () => {
     const job = await begin("acme");
     if (!job) throw new Error("The erasure begins");
     await moveErasure(env.DB, job, progress, 40);
@@ -125,7 +125,7 @@ describe("a step", () => {
     expect(await findErasureJob(env.DB, "e1")).toMatchObject({ ...done, updatedAt: 42 });
   });
 
-  test("is overdue from its time on, those that have waited longest first", async () => {
+  test("is overdue from its time on, the longest-waiting first", async () => {
     for (const nextStepAt of [30, 10, 20, 31, 5]) await begin(`t${nextStepAt}`, { nextStepAt });
     await execute("UPDATE erasures SET state = 'completed' WHERE id = 'e5'");
     expect(await overdueErasures(env.DB, 30, 10)).toEqual(["e2", "e3", "e1"]);
@@ -150,7 +150,7 @@ describe("the bundles of a tenant", () => {
     return [bundles.map(({ id }) => id), upto];
   };
 
-  test("are those that have an event of it, not of a tenant whose name contains its own", async () => {
+  test("are those with an event of it, not of a tenant whose name contains its own", async () => {
     const [first = 0, , third = 0, fourth = 0] = await bundles(
       ["rival", "acme"],
       ["acme2", "big-acme", "rival"],
@@ -162,7 +162,7 @@ describe("the bundles of a tenant", () => {
     expect(found[1]).toMatchObject({ acceptedAt: 2, plan: "{}", header: expect.stringContaining("acme") });
   });
 
-  test("are looked for behind the last one, up to the last of the range, a page at a time", async () => {
+  test("are searched behind the last one, up to the last of the range, a page at a time", async () => {
     const [first = 0, second = 0, third = 0, fourth = 0] = await bundles(
       ["acme"],
       ["acme"],

@@ -25,7 +25,7 @@ const event = { type: "order.paid", data: { total: 1 }, tenant: "acme" };
 const bundles = () => env.DB.prepare("SELECT count(*) AS n FROM bundles").first<number>("n");
 
 describe("the catalogue", () => {
-  it("keeps what is put into it, by name, and replaces all of it", async () => {
+  it("stores a type by its name, and replaces it as a whole", async () => {
     const rest = { validate: true, archived: false, retention_days: 7 };
     const full = { description: "Paid", schema, example: { total: 5 }, ...rest };
     const { status, json } = await put("order.paid", full);
@@ -66,7 +66,7 @@ describe("the catalogue", () => {
     expect([namesOf(json), namesOf(rest.json), rest.json.next_cursor]).toEqual([["a", "b.x"], ["c"], null]);
   });
 
-  it("is read by the keys of tenants, and changed by the operator's alone", async () => {
+  it("is read with keys of tenants, and changed only with the operator's", async () => {
     await put("order.paid", { schema });
     const acme = testApi({ authenticate: async () => ({ tenant: "acme", scopes }) });
     expect((await acme.call("GET", "/v1/event-types/order.paid")).status).toBe(200);
@@ -101,7 +101,7 @@ describe("the catalogue", () => {
     ]);
   });
 
-  it("has at most so many types, and so many that are validated, and can change them when it is full", async () => {
+  it("has limits for all types and for validated types, and can change types when it is full", async () => {
     const fill = (from: number, count: number, validates: 0 | 1) =>
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 + ?2 - 1)
@@ -142,13 +142,13 @@ describe("an event of a validated type", () => {
     expect(await bundles()).toBe(0);
   });
 
-  it("is taken when it fits, with numbers that only text can hold, too", async () => {
+  it("is taken when it fits, also with numbers that only text can hold", async () => {
     const exact = `{"type":"order.paid","tenant":"acme","data":{"total":12345678901234567890.10}}`;
     expect((await call("POST", "/v1/events", exact)).status).toBe(202);
     expect((await call("POST", "/v1/events", { ...event, type: "other", data: 7 })).status).toBe(202);
   });
 
-  it("is judged by the schema of the moment, whatever an isolate remembers", async () => {
+  it("is validated against the current schema, whatever an isolate has cached", async () => {
     const wrong = { ...event, data: {} };
     const statusNow = async () => (await call("POST", "/v1/events", wrong)).status;
     expect(await statusNow()).toBe(422);
@@ -173,7 +173,7 @@ describe("an event of a validated type", () => {
     expect(await statusNow()).toBe(202);
   });
 
-  it("that repeats a key gets its first answer, though the schema has changed", async () => {
+  it("that repeats an idempotency key gets its first answer, although the schema has changed", async () => {
     const key = { "idempotency-key": "k" };
     const first = await call("POST", "/v1/events", event, key);
     await put("order.paid", { schema: false, validate: true });
@@ -192,7 +192,7 @@ describe("an event of a validated type", () => {
     expect(await bundles()).toBe(0);
   });
 
-  it("that Breakwater itself reports is not judged by it", async () => {
+  it("that Breakwater itself reports is not validated against it", async () => {
     await put("destination.paused", { schema: false, validate: true });
     await call("POST", "/v1/destinations", { url: "https://example.com/hook", tenant: "operator" });
     const services = {
@@ -207,7 +207,7 @@ describe("an event of a validated type", () => {
   });
 });
 
-test("the first type that is ever validated counts from the next event on, in an isolate that has posted before", async () => {
+test("the first type that is ever validated counts from the next event on, in an isolate that has accepted events before", async () => {
   await env.DB.prepare("DELETE FROM tenants").run();
   const fresh = testApi();
   const post = async () => (await fresh.call("POST", "/v1/events", { ...event, data: {} })).status;
@@ -217,7 +217,7 @@ test("the first type that is ever validated counts from the next event on, in an
 });
 
 describe("`validate: true` on an event", () => {
-  it("has its data checked, also where the type does not demand it", async () => {
+  it("has its data checked, even if the type does not require it", async () => {
     await put("order.paid", { schema });
     const wrong = { ...event, data: {} };
     expect((await call("POST", "/v1/events", wrong)).status).toBe(202);
@@ -252,7 +252,7 @@ describe("a post", () => {
     return d1.used();
   }
 
-  it("costs the same with a catalogue as without, and three rows read more where types are validated", async () => {
+  it("costs the same with a catalogue as without, and three more rows read if types are validated", async () => {
     const before = await costOf(event);
     await put("order.paid", { schema });
     const described = await costOf(event);

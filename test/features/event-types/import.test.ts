@@ -40,7 +40,7 @@ async function versioned(): Promise<void> {
 }
 
 describe("a changed schema", () => {
-  it("with a conversion is published as the next version, and read again changes nothing", async () => {
+  it("with a conversion is published as the next version, and changes nothing when imported again", async () => {
     await send({ [TYPE]: { schema: first } });
     const document = { [TYPE]: { schema: second, example: { order: { id: 5 } }, conversion: toFirst } };
     const dry = await send(document, { dry_run: true });
@@ -60,7 +60,7 @@ describe("a changed schema", () => {
     ]);
   });
 
-  it("is what events have from then on, and endpoints that there were stay at the version before", async () => {
+  it("applies to events from then on, while existing endpoints stay at the version before", async () => {
     await send({ [TYPE]: { schema: first } });
     const endpoint = { url: "https://example.com/hook", tenant: "acme" };
     const old = (await call("POST", "/v1/destinations", endpoint)).json.id;
@@ -74,7 +74,7 @@ describe("a changed schema", () => {
     expect([gets.get(old), gets.get(fresh)]).toEqual([1, 2]);
   });
 
-  it("replaces that of a type with one version where there is no conversion", async () => {
+  it("replaces that of a type with one version if there is no conversion", async () => {
     await send({ [TYPE]: { schema: first } });
     expect((await send({ [TYPE]: { schema: second } })).json.types).toEqual([step("change", 1)]);
     expect(await stored()).toMatchObject({ version: 1, schema: second });
@@ -98,7 +98,7 @@ describe("a changed schema", () => {
     expect(await versions()).toMatchObject([{ version: 3 }, { version: 2, schema: second }, { version: 1 }]);
   });
 
-  it("in annotations, in the order of keys, or beside the schema alone is no other version", async () => {
+  it("only in annotations, in the order of keys, or beside the schema is not another version", async () => {
     await versioned();
     const same = {
       properties: { order: { ...first, title: "An order" } },
@@ -120,7 +120,7 @@ describe("a changed schema", () => {
     ]);
   });
 
-  it("is told from a property whose name is that of an annotation", async () => {
+  it("is distinguished from a property with the name of an annotation", async () => {
     await versioned();
     const schema = { ...second, properties: { ...second.properties, title: { type: "string" } } };
     expect((await send({ [TYPE]: { schema } }, { dry_run: true })).json.types).toMatchObject([
@@ -169,13 +169,13 @@ describe("a changed schema", () => {
   });
 });
 
-test("a conversion of a type that there is not yet, or whose schema is as it was, has no effect", async () => {
+test("a conversion of a new type, or of one with an unchanged schema, has no effect", async () => {
   const document = { [TYPE]: { schema: first, conversion: toFirst } };
   expect((await send(document)).json.types).toEqual([step("create", 1)]);
   expect((await send(document)).json.types).toEqual([step("keep", 1)]);
 });
 
-test("others are archived on request, which a dry run says", async () => {
+test("other types are archived on request, which a dry run shows", async () => {
   await call("PUT", "/v1/event-types/old", {});
   const rest = { archive_others: true };
   const steps = [step("create", 1), step("archive", null, "old")];
@@ -185,7 +185,7 @@ test("others are archived on request, which a dry run says", async () => {
   expect(await stored("old")).toMatchObject({ archived: true });
 });
 
-test("types of nearly all that may be imported at once replace others of as much", async () => {
+test("types of nearly the largest import replace as many others", async () => {
   const some = (text: string) =>
     Object.fromEntries(
       Array.from({ length: 62 }, (_, i) => [
@@ -197,7 +197,7 @@ test("types of nearly all that may be imported at once replace others of as much
   expect((await send(some("b"))).json.types[0]).toEqual(step("change", 1, "x.0"));
 });
 
-test("a document is read from text too, and refused with its field", async () => {
+test("a document may also be text, and is refused with its field", async () => {
   const yaml = `webhooks: {${TYPE}: {post: {}}}`;
   expect((await call("POST", "/v1/event-types/import", { document: yaml })).json.types).toEqual([
     step("create", 1),
@@ -232,7 +232,7 @@ describe("several isolates", () => {
     expect(await versions()).toHaveLength(2);
   });
 
-  it("take events of the new version at once, whatever they remember", async () => {
+  it("take events of the new version at once, whatever they have cached", async () => {
     await call("PUT", `/v1/event-types/${TYPE}`, { schema: first, validate: true });
     const other = testApi();
     const post = (data: unknown) => other.call("POST", "/v1/events", { type: TYPE, data });

@@ -70,14 +70,14 @@ describe("the webhooks of a document", () => {
     expect(read(document(post))[0]?.example).toBe(7);
   });
 
-  it("have no schema where the body is no JSON", () => {
+  it("have no schema if the body is not JSON", () => {
     const post = { requestBody: { content: { "text/xml": { schema: { type: "string" } } } } };
     expect(read(document(post))[0]?.schema).toBeUndefined();
   });
 });
 
 describe("a schema", () => {
-  it("takes along what it refers to, once, and what refers to itself", () => {
+  it("includes what it refers to, once, and recursive references", () => {
     const schemas = {
       Order: {
         properties: {
@@ -97,7 +97,7 @@ describe("a schema", () => {
     expect(schemaFaults(schema)).toEqual([]);
   });
 
-  it("tells apart two places with the same last step", () => {
+  it("distinguishes two places with the same last step", () => {
     const schemas = {
       A: { properties: { id: { type: "string" } } },
       B: { properties: { id: { type: "integer" } } },
@@ -227,7 +227,7 @@ test.each<[string, object, string, string]>([
   });
 });
 
-test("what it costs is bounded: many webhooks, many schemas, and as many faults as fit in an answer", () => {
+test("the cost is bounded: many webhooks, many schemas, and as many faults as fit into an answer", () => {
   const many = Object.fromEntries(Array.from({ length: 501 }, (_, i) => [`a${i}`, { post: {} }]));
   expect(faultsOf({ webhooks: many })).toMatchObject([{ fault: "has 501 webhooks" }]);
   const wrong = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`a${i}`, {}]));

@@ -26,7 +26,7 @@ const endpoint = (body: object = {}) =>
 const post = (data: unknown) => call("POST", "/v1/events", { type: TYPE, data, tenant: "acme" });
 
 describe("publishing", () => {
-  it("adds the next version, which posts are validated by from then on, and keeps the one before", async () => {
+  it("adds the next version, against which posts are validated from then on, and keeps the one before", async () => {
     expect((await post({ id: 1 })).status).toBe(202);
     const made = await put(2, version);
     expect([made.status, made.json]).toMatchObject([201, { version: 2, conversion, deprecated_at: null }]);
@@ -84,7 +84,7 @@ describe("publishing", () => {
     expect([404, 422]).toContain((await put(n, version)).status);
   });
 
-  it("is the operator's, in whatever spelling, and of a known type", async () => {
+  it("needs the operator, in any spelling, and a known type", async () => {
     const acme = testApi({ authenticate: async () => ({ tenant: "acme", scopes }) });
     for (const type of [TYPE, "order%2Epaid"])
       expect((await acme.call("PUT", `/v1/event-types/${type}/versions/2`, version)).status).toBe(403);
@@ -95,7 +95,7 @@ describe("publishing", () => {
       expect((await put(2, version, type)).status).toBe(404);
   });
 
-  it("keeps the schema as conversions know it: another shape is refused by PUT, other annotations are not", async () => {
+  it("protects the schema that conversions use: PUT refuses another shape, but not other annotations", async () => {
     const change = (schema: object | null) => call("PUT", `/v1/event-types/${TYPE}`, { schema });
     expect((await change({ type: "object" })).status).toBe(200);
     expect((await change(first)).status).toBe(200);
@@ -110,7 +110,7 @@ describe("publishing", () => {
     expect((await change(null)).status).toBe(200);
   });
 
-  it("is not undone by a change that has read the type before", async () => {
+  it("is not undone by a change that read the type before", async () => {
     const around = async <T>(sql: string, query: () => Promise<T>) => {
       if (sql.includes("INSERT INTO event_types (")) expect((await put(2, version)).status).toBe(201);
       return query();
@@ -122,7 +122,7 @@ describe("publishing", () => {
     expect(json).toMatchObject({ version: 2, schema: second });
   });
 
-  it("keeps the type from being deleted", async () => {
+  it("prevents the deletion of the type", async () => {
     await put(2, version);
     expect((await call("DELETE", `/v1/event-types/${TYPE}`)).status).toBe(409);
     expect((await call("DELETE", "/v1/event-types/nobody")).status).toBe(404);
@@ -169,7 +169,7 @@ test("the portal says in the visitor's language which versions are deprecated an
 describe("pinning", () => {
   beforeEach(() => put(2, version));
 
-  it("is of versions that there are, changes and is taken back", async () => {
+  it("accepts existing versions, can change, and can be undone", async () => {
     const { json } = await endpoint({ event_versions: { [TYPE]: 1 } });
     expect(json.event_versions).toEqual({ [TYPE]: 1 });
     const change = async (event_versions: unknown) =>
@@ -193,7 +193,7 @@ describe("pinning", () => {
     expect(inbox.json.event_versions).toEqual({ [TYPE]: 1 });
   });
 
-  it("is converted downwards alone: a post that names another version than the newest is refused, with what is expected", async () => {
+  it("converts downwards only: a post that names another version than the newest is refused, with the expectation", async () => {
     const post = (event: object) =>
       call("POST", "/v1/events", { type: TYPE, tenant: "acme", data: { order: { id: 1 } }, ...event });
     expect((await post({ version: 2 })).status).toBe(202);
@@ -214,7 +214,7 @@ describe("pinning", () => {
     expect((await post({ version: "2" })).status).toBe(422);
   });
 
-  it("keeps the last changes alone, and the oldest of them counts for what is older", async () => {
+  it("stores only the last changes, of which the oldest counts for everything earlier", async () => {
     const { json } = await endpoint();
     for (let i = 0; i < 25; i++)
       await call("PATCH", `/v1/destinations/${json.id}`, { event_versions: { [TYPE]: 1 + (i % 2) } });
@@ -227,7 +227,7 @@ describe("pinning", () => {
     expect([changes[0], changes[19]]).toMatchObject([{ after: -1 }, { pins: { [TYPE]: 1 } }]);
   });
 
-  it("is listed by type; a tenant sees its own endpoints alone", async () => {
+  it("is listed by type; a tenant sees only its own endpoints", async () => {
     const mine = (await endpoint({ event_versions: { [TYPE]: 1 } })).json.id;
     const theirs = (await endpoint({ tenant: "beta" })).json.id;
     await endpoint({ event_types: ["other.*"] });
@@ -256,7 +256,7 @@ describe("pinning", () => {
   });
 });
 
-test("a check says what would break for whom, without changing anything; erased events are counted", async () => {
+test("a check shows what would break for whom, without changing anything; erased events are counted", async () => {
   await call("PUT", `/v1/event-types/${TYPE}`, {});
   await call("PUT", `/v1/event-types/${TYPE}`, { schema: first });
   await endpoint();

@@ -66,7 +66,7 @@ describe("POST /v1/events", () => {
     ["0.0000001"],
     ["[1,2.5,9007199254740993]"],
     ['{"text":"1e400","id":1e400}'],
-  ])("keeps the number in %s, in the delivered body and when it is shown", async (data) => {
+  ])("preserves the number in %s, in the delivered body and when it is shown", async (data) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
     expect(await storedBody()).toContain(`"data":${data}}`);
@@ -481,7 +481,7 @@ describe("deliver_at", () => {
     expect(await countRows("events")).toBe(1);
   });
 
-  it("is part of what an idempotency key covers; a repeat gets the first answer also after the time", async () => {
+  it("is covered by an idempotency key; a repeat gets the first answer also after the time", async () => {
     const headers = { "idempotency-key": "k" };
     const event = at("2026-11-21T10:00:00Z");
     const { text } = await testApi().call("POST", "/v1/events", event, headers);

@@ -103,7 +103,7 @@ describe("a batch of lines", () => {
 });
 
 describe("an error", () => {
-  it("names its line, its field and what is expected", async () => {
+  it("names its line, its field and the expectation", async () => {
     const body = [
       '{"type":"a","data":1}',
       "",
@@ -190,7 +190,7 @@ describe("an error", () => {
     expect(json.detail).toContain("1999 more");
   });
 
-  it("never quotes what cannot be parsed, because it may contain a secret", async () => {
+  it("never quotes unparseable text, because it may contain a secret", async () => {
     const { text } = await post(testApi(), '{"type":"a","data":"whsec_abcdef\n');
     expect(text).not.toContain("whsec_");
   });
@@ -243,7 +243,7 @@ describe("a key", () => {
     expect(await countRows("events")).toBe(2);
   });
 
-  it("that belongs to a tenant posts lines of that tenant alone, all or none", async () => {
+  it("that belongs to a tenant posts lines of that tenant only, all or none", async () => {
     const acme = testApi({ authenticate: async () => ({ scopes, tenant: "acme" }) });
     const foreign = await post(acme, lines([...events, { type: "a", data: 3, tenant: "rival" }]));
     expect(foreign.status).toBe(403);

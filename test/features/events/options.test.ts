@@ -24,7 +24,7 @@ async function post(options: object, path = "/v1/events") {
 }
 
 describe("destination_ids", () => {
-  it("gives the event to these destinations alone, as far as they take it", async () => {
+  it("gives the event only to these destinations, as far as they take it", async () => {
     const [a, b] = [await created(), await created()];
     const other = await created({ event_types: ["invoice.*"] });
     const to = async (...ids: string[]) => (await post({ destination_ids: ids })).json;
@@ -61,14 +61,14 @@ describe("destination_ids", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM bundles").first("n")).toBe(0);
   });
 
-  it("knows a destination that was created a moment ago, whatever an isolate remembers", async () => {
+  it("finds a destination that was created a moment ago, whatever an isolate has cached", async () => {
     await created();
     await post({});
     const id = await created();
     expect((await post({ destination_ids: [id] })).status).toBe(202);
   });
 
-  it("gives a repeat under a key its first answer, though the destination is gone", async () => {
+  it("gives a repeat with an idempotency key its first answer, although the destination is gone", async () => {
     const id = await created();
     const key = { "idempotency-key": "k" };
     const body = { ...event, destination_ids: [id] };
@@ -155,7 +155,7 @@ describe("an event's options", () => {
     ]);
   });
 
-  it("are not repeated in an error where they may be a credential, in a batch neither", async () => {
+  it("are not repeated in an error if they may be a credential, not even in a batch", async () => {
     const events = [{ ...event, headers: { authorization: "Bearer s3cret\u0007" } }];
     const { text } = await call("POST", "/v1/events/batch", { events });
     expect(text).toContain("events[0].headers.authorization");
@@ -216,7 +216,7 @@ describe("a list by tag", () => {
     expect(await listed("tag=t&tenant=acme&type=nobody.posts")).toEqual([]);
   });
 
-  it("shows a tenant its own, and needs a tenant of a key that is bound to none", async () => {
+  it("shows a tenant its own deliveries, and requires a tenant from an unbound key", async () => {
     await created();
     await created({}, "rival");
     await call("POST", "/v1/events/batch", {
@@ -257,7 +257,7 @@ describe("a list by tag", () => {
 });
 
 describe("a replay by tag", () => {
-  it("selects the deliveries of the tag's events alone, in rows and in packs", async () => {
+  it("selects only the deliveries of the tag's events, in rows and in packs", async () => {
     const destination_id = await created();
     const events = [0, 1, 2, 3].map((i) => ({ ...event, ...(i % 2 && { tags: ["t"] }) }));
     const { json } = await call("POST", "/v1/events/batch", { events });

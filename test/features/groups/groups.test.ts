@@ -40,14 +40,14 @@ describe("/v1/groups", () => {
     expect((await put("host:..%2F", {})).status).toBeGreaterThanOrEqual(400);
   });
 
-  it("finds no group by a name that no group can have", async () => {
+  it("finds no group by an impossible name", async () => {
     for (const name of ["a%20b", "x".repeat(65), "dashboard%2Fkeys"]) {
       expect((await operator.call("GET", `/v1/groups/${name}`)).status).toBe(404);
       expect((await operator.call("POST", `/v1/groups/${name}/reset`)).status).toBe(404);
     }
   });
 
-  it("is refused to who is bound to a tenant, however it is called", async () => {
+  it("is refused to keys bound to a tenant, whatever its name", async () => {
     for (const [path, method] of [
       ["/v1/groups", "GET"],
       ["/v1/groups/a", "GET"],
@@ -60,7 +60,7 @@ describe("/v1/groups", () => {
 });
 
 describe("the field `group` of a destination", () => {
-  it("is the operator's to set and to see", async () => {
+  it("is set and seen only by the operator", async () => {
     const made = await operator.call("POST", "/v1/destinations", { ...target, group: "billing" });
     const { id } = made.json as { id: string };
     expect(made.json).toMatchObject({ group: "billing" });

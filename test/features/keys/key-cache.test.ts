@@ -1,4 +1,4 @@
-/** What keys cost the first database, with many of them and several isolates, and when a change of one counts. */
+/** The cost of keys for the first database, with many of them and several isolates, and when a change takes effect. */
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -109,7 +109,7 @@ describe("10,000 keys in turn", () => {
 });
 
 describe("a change of a key", () => {
-  it("counts within 30 seconds in an isolate that is never idle, for one query in ten seconds", async () => {
+  it("takes effect within 30 seconds in an isolate that is never idle, for one query in ten seconds", async () => {
     await storeKeys(0, 100);
     const { isolate, used, pass } = world();
     await all(isolate, 100);
@@ -125,7 +125,7 @@ describe("a change of a key", () => {
     expect(used().queries).toBeLessThanOrEqual(3);
   });
 
-  it("counts at the first request of an isolate that was idle", async () => {
+  it("takes effect at the first request of an isolate that was idle", async () => {
     await storeKeys(0, 2);
     const { isolate, pass } = world();
     await all(isolate, 2);
@@ -135,7 +135,7 @@ describe("a change of a key", () => {
     expect(await isolate(0)).toBe(true);
   });
 
-  it("counts when more keys have changed than are read at once", async () => {
+  it("takes effect when more keys have changed than are read at once", async () => {
     await storeKeys(0, 1_500);
     const { isolate, pass, used } = world();
     await all(isolate, 10);
@@ -146,7 +146,7 @@ describe("a change of a key", () => {
     expect(used().queries).toBeLessThan(10);
   });
 
-  it("counts when the database has been restored to an earlier time", async () => {
+  it("takes effect when the database was restored to an earlier time", async () => {
     await storeKeys(0, 3);
     const { isolate, pass } = world();
     await all(isolate, 3);
@@ -156,7 +156,7 @@ describe("a change of a key", () => {
     expect([await isolate(2), await isolate(0)]).toEqual([false, true]);
   });
 
-  it("keeps no key valid for longer while the database is away, and asks it again at once", async () => {
+  it("does not prolong any key while the database is away, and queries it again at once", async () => {
     await storeKeys(0, 1);
     const { isolate, pass, failing } = world();
     await all(isolate, 1);
@@ -169,7 +169,7 @@ describe("a change of a key", () => {
     expect(await isolate(0)).toBe(true);
   });
 
-  it("is no new key's, which is valid at once", async () => {
+  it("is not needed for a new key, which is valid at once", async () => {
     await storeKeys(0, 1);
     const { isolate } = world();
     expect([await isolate(0), await isolate(5)]).toEqual([true, false]);
@@ -177,7 +177,7 @@ describe("a change of a key", () => {
     expect(await isolate(6)).toBe(true);
   });
 
-  it("makes an id valid that was asked for before there was a key of it", async () => {
+  it("makes an id valid that was used before its key existed", async () => {
     await storeKeys(0, 1);
     const { isolate, pass, used } = world();
     await isolate(0);
@@ -192,7 +192,7 @@ describe("a change of a key", () => {
 });
 
 describe("the last uses of keys", () => {
-  it("are written together where many keys are used, and each where few are", async () => {
+  it("are written together if many keys are used, and separately if few are", async () => {
     await storeKeys(0, 1_000, null);
     const { isolate, used, pass } = world();
     const unwritten = async () =>

@@ -40,7 +40,7 @@ describe("a key for one destination", () => {
     (await api.call("POST", "/v1/destinations", { kind: "poll", tenant: "acme", ...fields })).json
       .id as string;
 
-  it("polls that destination of its tenant alone, and may do nothing else", async () => {
+  it("can only poll that destination of its tenant", async () => {
     const api = testApi({ services });
     const [own, other] = [await inboxOf(api), await inboxOf(api)];
     const { key, ...shown } = await make(api, { scopes: ["poll"], destination_id: own });
@@ -66,7 +66,7 @@ describe("a key for one destination", () => {
     expect((await call("POST", "/v1/events", { type: "a", data: {} })).status).toBe(403);
   });
 
-  it("has the scope poll alone, and a destination of that kind that its creator sees", async () => {
+  it("has only the scope poll, and a polled destination that its creator can see", async () => {
     const api = testApi({ services });
     const own = await inboxOf(api);
     const pushed = (
@@ -273,7 +273,7 @@ describe("the last use of a key", () => {
     expect(await lastUse(api, id)).toBe(new Date(NOW + HOUR).toISOString());
   });
 
-  it("is not written by a request that knows only the id", async () => {
+  it("is not written for a request with only the right id", async () => {
     const api = testApi();
     const { id, key } = await make(api);
     expect(claimedKey(key)).toBe(id);
@@ -315,7 +315,7 @@ describe("a key that creates keys", () => {
     [["admin"], ["read"], "read"],
     [["admin"], ["admin", "events:write", "read"], "events:write, read"],
     [["admin", "read"], ["read", "events:write"], "events:write"],
-  ])("of the scopes %j grants no others: %j", async (own, wanted, lacking) => {
+  ])("with the scopes %j grants no others: %j", async (own, wanted, lacking) => {
     for (const tenant of ["acme", undefined]) {
       const api = testApi();
       const call = as(api, (await make(api, { scopes: own, tenant })).key);
@@ -336,7 +336,7 @@ describe("a key that creates keys", () => {
     }
   });
 
-  it("creates no portal link with a scope that it lacks", async () => {
+  it("cannot create portal links with a scope that it lacks", async () => {
     const api = testApi();
     const call = as(api, (await make(api, { scopes: ["admin"], tenant: "acme" })).key);
     const { status, json } = await call("POST", "/v1/portal-links", { tenant: "acme" });
@@ -345,7 +345,7 @@ describe("a key that creates keys", () => {
 });
 
 describe("GET /v1/keys", () => {
-  it("lists the keys of one tenant alone, and to a tenant's key no other's", async () => {
+  it("lists the keys of one tenant, and for a tenant's key only that one's", async () => {
     const api = testApi();
     const own = await make(api, { tenant: "acme", scopes: ["read", "admin"] });
     await make(api, { tenant: "other" });

@@ -35,7 +35,7 @@ describe("a key", () => {
   const listed = async (tenant?: string, after?: string, limit = 9) =>
     (await listKeys(env.DB, { tenant, after, limit })).map(({ id }) => id);
 
-  test("is listed to its tenant and the operator, in order and by pages", async () => {
+  test("is listed for its tenant and the operator, in order and by pages", async () => {
     expect(await listed()).toEqual(["key_a", "key_b", "key_g", "key_o"]);
     expect(await listed("acme")).toEqual(["key_a", "key_b"]);
     expect(await listed("acme", "key_a")).toEqual(["key_b"]);
@@ -51,7 +51,7 @@ describe("a key", () => {
     expect(await listed()).toHaveLength(4);
   });
 
-  test("is revoked alone and once, and is then found only to refuse it", async () => {
+  test("is revoked once and without others, and is then found only to be refused", async () => {
     expect(await revokeKey(env.DB, "key_a", undefined, NOW)).toMatchObject({ id: "key_a", revokedAt: NOW });
     expect(await revokeKey(env.DB, "key_a", undefined, NOW + 1)).toBeUndefined();
     expect(await findKey(env.DB, "key_a", "acme")).toBeUndefined();
@@ -74,7 +74,7 @@ describe("a key", () => {
 describe("the changes of keys", () => {
   const since = (revision: number, limit = 9) => keyChangesSince(env.DB, revision, limit);
 
-  test("are what any hand has changed since a revision, each key once, and no use", async () => {
+  test("are all changes since a revision, by whatever means, each key once, without uses", async () => {
     const { latest } = await since(0);
     expect(await since(latest)).toEqual({ latest, changes: [] });
     await writeKeyUses(env.DB, ["key_a", "key_b"], NOW, NOW - 1);
@@ -92,7 +92,7 @@ describe("the changes of keys", () => {
     expect((await lookUpKey(env.DB, "key_none")).revision).toBe(found.latest);
   });
 
-  test("never get a revision again, also when all of them have been removed", async () => {
+  test("never reuse a revision, even when all of them have been removed", async () => {
     const { latest } = await since(0);
     await execute("DELETE FROM key_changes");
     expect((await since(latest)).latest).toBe(0);

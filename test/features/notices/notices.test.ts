@@ -37,7 +37,7 @@ function api(principal?: Principal, sendsMails = true, more: Partial<Services> =
   const gate = { claimTest: async () => null, view: async () => ({ circuit }) };
   const mailer = {
     send: async (mail: Mail) => {
-      // Those to the operator are the subject of another test.
+      // Another test is about mails to the operator.
       if (mail.to !== ADDRESSES.to) mails.push(mail);
       return { messageId: "1" };
     },
@@ -71,7 +71,7 @@ async function created(fields: object = {}, from = api()) {
 
 const at = (id: string, more = "") => `/v1/destinations/${id}/notices${more}`;
 
-test("a channel is set, shown without what is secret in it, changed and removed", async () => {
+test("a channel is set, shown without its secrets, changed and removed", async () => {
   const { call } = api();
   const id = await created();
   expect(await call("GET", at(id))).toMatchObject({ status: 404 });
@@ -124,7 +124,7 @@ describe("refused, with the field, is", () => {
     expect(await from.call("GET", at(id))).toMatchObject({ status: 404 });
   });
 
-  test("mail, where the deployment sends none", async () => {
+  test("mail, if the deployment sends none", async () => {
     const { call } = api(undefined, false);
     const id = await created();
     const { status, json } = await call("PUT", at(id), { kind: "mail", email: "a@b.example" });
@@ -143,7 +143,7 @@ describe("a visitor of the portal", () => {
   });
   const body = { kind: "webhook", url: "https://notified.example/in" };
 
-  test("sets, tests and removes a channel of an endpoint of its own", async () => {
+  test("sets, tests and removes a channel of its own endpoint", async () => {
     const id = await created();
     const { call } = api(visitor({}));
     expect(await call("PUT", at(id), body)).toMatchObject({ status: 200 });
@@ -193,7 +193,7 @@ async function disable(from: ReturnType<typeof api>, id: string) {
   await noticing.step(from.services, id);
 }
 
-test("a channel is notified that its endpoint is disabled, and later that it takes events again", async () => {
+test("a channel is notified when its endpoint is disabled, and later when it takes events again", async () => {
   const from = api();
   const id = await created({ description: "<!channel> *shop*" });
   await from.call("PUT", at(id), { kind: "slack", url: SLACK, language: "de" });
@@ -250,7 +250,7 @@ describe("a mail", () => {
     ]);
   });
 
-  test("goes to the contact where the channel does not want it", async () => {
+  test("goes to the contact if the channel does not want it", async () => {
     const from = api();
     const id = await created();
     await from.call("PATCH", "/v1/tenants/acme", { contact_email: "contact@acme.example" });
@@ -269,7 +269,7 @@ describe("a mail", () => {
   });
 });
 
-test("the report of a Worker that dies after the pause is notified by the cron", async () => {
+test("the cron notifies a pause whose Worker died before it did", async () => {
   const from = api();
   const id = await created();
   await from.call("PUT", at(id), { kind: "slack", url: SLACK });
@@ -293,7 +293,7 @@ test("two steps at once send one notice", async () => {
   expect(receiver.calls).toHaveLength(1);
 });
 
-test("a pause by hand, and trouble of a destination whose channel is gone, are not notified", async () => {
+test("a manual pause, and trouble of a destination without a channel, are not notified", async () => {
   const from = api();
   const id = await created();
   await from.call("PUT", at(id), { kind: "slack", url: SLACK });
@@ -307,7 +307,7 @@ test("a pause by hand, and trouble of a destination whose channel is gone, are n
   expect((await env.DB.prepare("SELECT * FROM notices").all()).results).toEqual([]);
 });
 
-test("a channel that an edit by hand has broken fails nothing", async () => {
+test("a channel that was broken in the database has no effect on others", async () => {
   const from = api();
   const id = await created();
   await from.call("PUT", at(id), { kind: "slack", url: SLACK });

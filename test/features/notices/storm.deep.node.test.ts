@@ -40,7 +40,7 @@ function expectHourly(notified: ReadonlyMap<string, readonly Told[]>): void {
       if (i > 0) expect(at - (list[i - 1]?.at ?? 0)).toBeGreaterThan(HOUR - 5_000);
 }
 
-test("hundreds of endpoints in an hour's storm are notified once each, the end an hour later", async () => {
+test("in an hour's storm hundreds of endpoints are notified once each, and of the end an hour later", async () => {
   const world = virtualWorld({ seed: 5 });
   const { chat, ids } = endpoints(world, MANY, { breakerCooldownS: 600, breakerMaxCooldownS: 600 });
   for (const id of ids) world.script(id, 500);
@@ -70,7 +70,7 @@ test("hundreds of endpoints in an hour's storm are notified once each, the end a
 describe.each(
   isNightly ? [1, 2, 3] : [1],
 )("while calls fail, answers get lost and invocations die (%d),", (seed) => {
-  test("there is at most one notice an hour and endpoint, and it begins with trouble", async () => {
+  test("there is at most one notice for each hour and endpoint, the first about trouble", async () => {
     const world = virtualWorld({ seed });
     const { chat, ids } = endpoints(world, 20, { breakerMaxCooldownS: 45 });
     world.trouble({ failing: 0.03, unanswered: 0.03, crashing: 0.03 });
@@ -107,7 +107,7 @@ test("a chat that refuses gets the notice later, and one that may have taken it 
   expect(more).toEqual([]);
 });
 
-test("destinations without a channel cost no query, row or message more", async () => {
+test("destinations without a channel cost no additional query, row or message", async () => {
   const cost = async (columns: DestinationColumns) => {
     const world = virtualWorld({
       seed: 3,

@@ -81,7 +81,7 @@ describe("a consumer that lags behind", () => {
     ]);
   });
 
-  test("is one of those that lag: each is published for itself", async () => {
+  test("is published separately from others that lag", async () => {
     await lagging("billing");
     await drain("search");
     await world.postBundles(1, { data: { n: 2 } });
@@ -91,7 +91,7 @@ describe("a consumer that lags behind", () => {
     expect(names.sort()).toEqual(["audit", "billing", "search"]);
   });
 
-  test("is found by an event that was due later than it was accepted", async () => {
+  test("is found by an event that was due later than accepted", async () => {
     await drain();
     const gate = env.GATES.get(env.GATES.idFromName(id));
     await gate.placeInInbox(1, 0);
@@ -100,7 +100,7 @@ describe("a consumer that lags behind", () => {
     expect(await published()).toHaveLength(1);
   });
 
-  test("is not one that left nothing uncommitted for so long, or whose destination is paused", async () => {
+  test("does not count if nothing was uncommitted for that long, or if its destination is paused", async () => {
     await world.postBundles(1, { data: { n: 1 } });
     await drain();
     world.clock.pass(26 * HOUR);
@@ -113,7 +113,7 @@ describe("a consumer that lags behind", () => {
     expect(await published()).toEqual([]);
   });
 
-  test("is not looked at where nobody receives notifications", async () => {
+  test("is not checked if no destination receives notifications", async () => {
     await lagging();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'");
     world.gates.called();
@@ -121,7 +121,7 @@ describe("a consumer that lags behind", () => {
     expect(world.gates.called()).toEqual([]);
   });
 
-  test("no longer lags when retention has removed what it had not fetched", async () => {
+  test("no longer lags when retention has removed the events that it had not fetched", async () => {
     await lagging();
     await watch();
     await execute("DELETE FROM packs");

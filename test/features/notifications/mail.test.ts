@@ -56,19 +56,19 @@ test("an operational event is mailed too, with its facts", async () => {
   expect(mails[0]?.text).toContain("tenant: acme\nhost: hooks.example\nreason: gone");
 });
 
-test("of a threshold names the destinations in one line", async () => {
+test("a mail about a threshold names the destinations in one line", async () => {
   const crossing = { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" } as const;
   await publish(services, [thresholdEvent({ ...crossing, destinations: ["dst_one", "dst_two"] }, START)]);
   expect(mails[0]?.text).toContain("\ndestinations: dst_one, dst_two\n");
 });
 
-test("is mailed although nobody takes the events", async () => {
+test("an event is mailed although no destination takes it", async () => {
   await publish(services, [stallEvent(START - HOUR, START)]);
   expect(mails).toMatchObject([{ subject: "[Breakwater] The sweep has stalled" }]);
 });
 
 describe("there is one mail an hour", () => {
-  test("about the same thing", async () => {
+  test("about the same subject", async () => {
     for (let i = 0; i < 10; i++) {
       await publish(services, [paused()]);
       world.clock.pass(1_000);
@@ -112,7 +112,7 @@ describe("nothing is mailed", () => {
   });
 });
 
-test("a mail that cannot be sent is a log line, and keeps no other from being sent", async () => {
+test("a mail that cannot be sent is logged, and prevents no other", async () => {
   broken = true;
   await publish(services, [paused()]);
   expect(world.logged("mail_failed")).toMatchObject([
@@ -120,7 +120,7 @@ test("a mail that cannot be sent is a log line, and keeps no other from being se
   ]);
 });
 
-test("a name with line ends in it makes no header and no line of its own", async () => {
+test("a name that contains line ends creates no header and no line", async () => {
   const hostile = place("dst_one", { tenant: "acme\r\nBcc: eve@example.com\u2028x\u0085y\0z" });
   const change = { ...hostile, status: "paused", reason: "gone\r\nSubject: no", changedAt: START } as const;
   await publish(services, [statusEvent(change)]);
@@ -139,7 +139,7 @@ describe("a tenant's contact", () => {
   const toContact = () => mails.filter(({ to }) => to === CONTACT);
   beforeEach(() => changeTenantSettings(env.DB, "acme", { contactEmail: CONTACT }, START));
 
-  test("is told of a destination that Breakwater has disabled, why, and what to do", async () => {
+  test("gets a mail about a destination that Breakwater has disabled, with the reason and the remedy", async () => {
     await publishStatusChanges(services, [changed()]);
     expect(toContact()).toMatchObject([
       { from: ADDRESSES.from, subject: "[Breakwater] Endpoint disabled: hooks.example" },
@@ -148,7 +148,7 @@ describe("a tenant's contact", () => {
     expect(mails).toHaveLength(2);
   });
 
-  test("gets a link to its portal, which opens that tenant's alone, where the deployment's host is known", async () => {
+  test("gets a link to its own portal, if the deployment's host is known", async () => {
     const config = { ...services.config, ownHosts: ["hooks.example.com"] };
     await publishStatusChanges({ ...services, config }, [changed()]);
     const token =
@@ -175,19 +175,19 @@ describe("a tenant's contact", () => {
     ["and resumed", { status: "active", reason: null }],
     ["of another tenant", { tenant: "globex" }],
     ["of the operator itself", { tenant: "operator" }],
-  ])("is not told of one that was paused %s", async (_, more) => {
+  ])("gets no mail about one that was paused %s", async (_, more) => {
     await changeTenantSettings(env.DB, "operator", { contactEmail: CONTACT }, START);
     await publishStatusChanges(services, [changed(more)]);
     expect(toContact()).toEqual([]);
   });
 
-  test("is told once, when the same change is published again", async () => {
+  test("gets one mail, even when the same change is published again", async () => {
     await publishStatusChanges(services, [changed()]);
     await publishStatusChanges(services, [changed()]);
     expect(toContact()).toHaveLength(1);
   });
 
-  test("is told although other tenants have used up their mails and the operator its own", async () => {
+  test("gets its mail although other tenants and the operator have used up theirs", async () => {
     const many = Array.from({ length: 50 }, (_, i) => changed({ id: `dst_${i}`, tenant: "globex" }));
     await changeTenantSettings(env.DB, "globex", { contactEmail: "ops@globex.example" }, START);
     await publishStatusChanges(services, many);
@@ -196,7 +196,7 @@ describe("a tenant's contact", () => {
     expect(toContact()).toHaveLength(1);
   });
 
-  test("is mailed at no address that an edit by hand has emptied", async () => {
+  test("gets no mail at an address that was emptied in the database", async () => {
     await changeTenantSettings(env.DB, "acme", { contactEmail: "" }, START);
     await publishStatusChanges(services, [changed()]);
     expect(toContact()).toEqual([]);

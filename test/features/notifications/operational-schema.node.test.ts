@@ -48,7 +48,7 @@ describe.each(all.map((event) => [event.type, event] as const))("%s", (type, { d
     expect(operationalEvents[type].data.parse(data)).toEqual(data);
   });
 
-  test("contains nothing of a URL but its host", () => {
+  test("contains only the host of a URL", () => {
     expect(JSON.stringify(data) + key).not.toMatch(/s3cret|token|pw@/);
   });
 });

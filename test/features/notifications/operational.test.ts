@@ -40,7 +40,7 @@ async function send(count: number, answer: number): Promise<void> {
 const callsTo = (destination: string) =>
   world.receiver.calls.filter(({ url }) => url === urlOf(destination)).length;
 
-test("an event about a destination that is no endpoint names no host, and nothing of its target", async () => {
+test("an event about a destination other than an endpoint names no host, and nothing of its target", async () => {
   await env.DB.prepare("UPDATE destinations SET url = 'service:BILLING/hook' WHERE id = ?1")
     .bind(place)
     .run();
@@ -55,7 +55,7 @@ test("an event about a destination that is no endpoint names no host, and nothin
 });
 
 describe("a circuit", () => {
-  test("that opens and closes is two events, with who, when and figures, and no more", async () => {
+  test("that opens and closes causes two events, with destination, times and figures only", async () => {
     await send(10, 500);
     world.clock.pass(40_000);
     await send(1, 500);
@@ -83,7 +83,7 @@ describe("a circuit", () => {
     expect(call?.headers.get("webhook-signature")).toMatch(/^v1,/);
   });
 
-  test("is not published, and costs no row, where no destination takes it", async () => {
+  test("is not published, and costs no row, if no destination takes it", async () => {
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
     await send(10, 500);
     expect(await published()).toEqual([]);
@@ -92,7 +92,7 @@ describe("a circuit", () => {
 });
 
 describe("a pause", () => {
-  test("because it is gone is published once, whatever else answers 410", async () => {
+  test("because of a 410 is published once, whatever else answers 410", async () => {
     await world.earnTrust(place);
     await send(5, 410);
     expect(await statusOf(place)).toEqual(["paused", "gone"]);
@@ -102,7 +102,7 @@ describe("a pause", () => {
     expect(world.logged("destination_paused")).toHaveLength(1);
   });
 
-  test("because it refuses everything is published with its reason", async () => {
+  test("because of refusals is published with its reason", async () => {
     await world.earnTrust(place, 30);
     for (let i = 0; i < 15; i++) {
       world.clock.pass(5_000);
@@ -128,7 +128,7 @@ describe("a pause", () => {
     );
   }
 
-  test("because it is gone is published once, when D1's answer to the write is lost", async () => {
+  test("because of a 410 is published once, even if D1's answer to the write is lost", async () => {
     const messages = await world.post();
     world.receiver.script(urlOf(place), 410);
     loseAnswer();
@@ -144,7 +144,7 @@ describe("a pause", () => {
     await expectPublished(["destination.paused", "gone"]);
   });
 
-  test("because it refuses everything is published once, when D1's answer to the write is lost", async () => {
+  test("because of refusals is published once, even if D1's answer to the write is lost", async () => {
     await world.earnTrust(place, 30);
     loseAnswer();
     for (let i = 0; i < 15; i++) {
@@ -164,7 +164,7 @@ describe("a pause", () => {
     }
   });
 
-  test("by an operator, and its end, are published when D1's answers are lost", async () => {
+  test("by an operator, and its end, are published even if D1's answers are lost", async () => {
     for (const status of ["paused", "active"] as const) {
       loseAnswer();
       const turned = setDestinationStatus(
@@ -194,7 +194,7 @@ describe("a pause", () => {
   });
 });
 
-describe("the dead", () => {
+describe("dead deliveries", () => {
   /** Consumes the digest's message after its minute. */
   async function askForToll(): Promise<number> {
     const sent = world.upkeepQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
@@ -218,7 +218,7 @@ describe("the dead", () => {
     expect((await published()).map(({ data }) => data.deliveries)).toEqual([50, 1]);
   });
 
-  test("who expired while they waited are among them", async () => {
+  test("include those that expired while they waited", async () => {
     await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
     await world.consume(await world.post(3));
     world.clock.pass(15 * 24 * 3_600_000);
@@ -229,7 +229,7 @@ describe("the dead", () => {
     expect(await published()).toMatchObject([{ type: "delivery.dead", data: { deliveries: 3 } }]);
   });
 
-  test("are published once, when the digest's message arrives twice", async () => {
+  test("are published once, even if the digest's message arrives twice", async () => {
     await send(1, 400);
     const [sent] = world.upkeepQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     await world.keepUp([sent?.body, sent?.body]);
@@ -237,7 +237,7 @@ describe("the dead", () => {
     expect(await publishedTypes()).toEqual(["delivery.dead"]);
   });
 
-  test("are published with a later one, when the digest's message could not be enqueued", async () => {
+  test("are published with a later digest, if the digest's message could not be enqueued", async () => {
     world.upkeepQueue.break(true);
     await send(1, 400);
     world.upkeepQueue.break(false);
@@ -289,7 +289,7 @@ describe("the sweep's silence", () => {
     expect(await publishedTypes()).toEqual(["sweep.stalled"]);
   });
 
-  test("is none within five minutes, nor before the first sweep", async () => {
+  test("does not begin within five minutes, nor before the first sweep", async () => {
     await publishStall(world.services, null);
     await publishStall(world.services, START - 5 * MINUTE);
     expect(await published()).toEqual([]);
@@ -317,7 +317,7 @@ describe("the thresholds", () => {
     ]);
   });
 
-  test("are checked every 15 minutes, and only where somebody receives notifications", async () => {
+  test("are checked every 15 minutes, and only if a destination receives notifications", async () => {
     quarter();
     await deaths(place);
     world.gates.called();
@@ -398,7 +398,7 @@ describe("the thresholds", () => {
 });
 
 describe("the operator's own destination", () => {
-  test("publishes nothing, whatever becomes of it and of the events that it is sent", async () => {
+  test("causes no events, whatever happens to it and its deliveries", async () => {
     world.receiver.script(urlOf(operator), ...Array(100).fill(500), 410);
     world.receiver.script(urlOf(place), 500);
     for (let i = 0; i < 60; i++) {
@@ -488,7 +488,7 @@ describe("a destination with a template", () => {
     expect(JSON.parse(first).text).toBe(`Paused: ${new URL(urlOf(place)).host} (${place})`);
   });
 
-  test("shows the page of the dashboard, where the deployment's host is known", async () => {
+  test("links to the page of the dashboard, if the deployment's host is known", async () => {
     await withTemplate("pagerduty");
     const config = { ...world.services.config, ownHosts: ["hooks.example.com", "other.example.com"] };
     await publishStall({ ...world.services, config }, START - 10 * MINUTE);

@@ -155,7 +155,7 @@ test("an event whose bundle cannot be read is not passed, and those before it ar
   expect(await drained()).toEqual([2, 3]);
 });
 
-test("an event that only later code can read is not passed, nor is a page that has one committed", async () => {
+test("an event that only later code can read is not passed, and a page with one is not committed", async () => {
   const setVersion = (version: number) =>
     execute("UPDATE bundles SET header = json_set(header, '$.version', ?1) WHERE id = 2", version);
   await post(1, 2, 3);
@@ -195,7 +195,7 @@ describe("a consumer", () => {
     expect(again).toMatchObject({ numbers: [1], iterator: first.iterator });
   });
 
-  test("does not pass what another process holds, however much behind it is committed", async () => {
+  test("does not pass events held by another process, however much behind them is committed", async () => {
     await post(1, 2, 3);
     await page({ limit: 1 });
     for (const _ of [2, 3]) await commit((await page({ limit: 1 })).iterator);
@@ -205,7 +205,7 @@ describe("a consumer", () => {
     expect(await drained()).toEqual([1]);
   });
 
-  test("has a position of its own", async () => {
+  test("has its own position", async () => {
     await post(1, 2);
     expect(await drained({ consumer: "a" })).toEqual([1, 2]);
     expect(await drained({ consumer: "b" })).toEqual([1, 2]);
@@ -213,7 +213,7 @@ describe("a consumer", () => {
     expect(await drained({ consumer: "a" })).toEqual([3]);
   });
 
-  test("commits a stale page alone, after somebody else has got it", async () => {
+  test("alone commits a stale page that another process has got meanwhile", async () => {
     await post(1, 2);
     const stale = await page({ limit: 1 });
     world.clock.pass(MINUTE);
@@ -237,7 +237,7 @@ describe("a consumer", () => {
     expect(await drained()).toEqual([2]);
   });
 
-  test("cannot acknowledge what is not in the page, nor with the iterator of another", async () => {
+  test("cannot acknowledge events outside of the page, nor with the iterator of another", async () => {
     await post(1, 2);
     const { iterator } = await page({ limit: 1 });
     const { data } = await page({ limit: 1 });
@@ -251,7 +251,7 @@ describe("a consumer", () => {
       expect(await commit(bad, { consumer: "default" })).toMatchObject({ kind: "invalid" });
   });
 
-  test("begins anew where it is told to", async () => {
+  test("begins at a requested place", async () => {
     await post(1);
     world.clock.pass(60 * MINUTE);
     await post(2);
@@ -277,7 +277,7 @@ describe("a consumer", () => {
     expect(sizes).toEqual([3, 1]);
   });
 
-  test("reads as many rows for a page whatever else is stored", async () => {
+  test("reads the same number of rows for a page, whatever else is stored", async () => {
     const cost = async () => {
       await page({ limit: 5 });
       return world.d1.used().rowsRead;
@@ -398,7 +398,7 @@ describe("a request that waits", () => {
     expect(await answer).toMatchObject({ numbers: [], done: true });
   });
 
-  test("misses nothing that comes while it looks", async () => {
+  test("misses no event that comes while it reads", async () => {
     const [{ numbers }] = await Promise.all([page({ wait_s: 30 }), post(1)]);
     expect(numbers).toEqual([1]);
   });
@@ -433,7 +433,7 @@ describe("an event that is due later", () => {
 });
 
 describe("polling is refused", () => {
-  test("to who lacks the scope, is of another tenant, or names another destination", async () => {
+  test("to keys that lack the scope, are of another tenant, or name another destination", async () => {
     expect(await poll({}, { scopes: ["read", "admin"], tenant: TENANT })).toMatchObject({
       kind: "forbidden",
     });
@@ -450,7 +450,7 @@ describe("polling is refused", () => {
     expect(await drained()).toEqual([1]);
   });
 
-  test("to a consumer with a thousand pages that are not committed", async () => {
+  test("to a consumer with a thousand uncommitted pages", async () => {
     await post(1, 2);
     await page({ limit: 1 });
     const { runInDurableObject } = await import("cloudflare:test");
@@ -499,7 +499,7 @@ describe("an event whose type has versions", () => {
     expect(queries - world.d1.used().queries).toBe(1);
   });
 
-  test("that cannot be converted is there with its fault and without a body, holds up nothing, and comes again when it is returned", async () => {
+  test("that cannot be converted is handed out with its fault and without a body, delays nothing, and comes again when it is returned", async () => {
     await publish('{"n": {{ data.n }} }');
     await world.postBundles(1, { data: { n: "no number" } });
     await world.postBundles(1, { data: { n: 3 } });
@@ -517,7 +517,7 @@ describe("an event whose type has versions", () => {
     expect(again.data.map(({ body }) => JSON.parse(body ?? "").data)).toEqual([{ n: "mended" }]);
   });
 
-  test("that cannot be converted is left out of a loop's page, whose consumer knows no fault, until it can be", async () => {
+  test("that cannot be converted is left out of the page of a Svix loop, which knows no faults, until it can be", async () => {
     await publish('{"n": {{ data.n }} }');
     await world.postBundles(1, { data: { n: "no number" } });
     await world.postBundles(1, { data: { n: 3 } });
@@ -556,7 +556,7 @@ describe("an event whose type has versions", () => {
     expect(await drained()).toEqual([2]);
   });
 
-  test("is converted no further than what a page may have", async () => {
+  test("is converted only as far as a page may reach", async () => {
     await publish(`{"n": "{{ data.n }}", "much": "{% for i in (1..500) %}${"x".repeat(1_000)}{% endfor %}"}`);
     await world.postBundles(30, { data: { n: 1 } });
     const { data } = await page();

@@ -87,7 +87,7 @@ describe("events that were accepted before a destination existed", () => {
     expect(sentTo(young)).toHaveLength(3);
   });
 
-  test("show the delivery with the event and in lists, and are not taken for lost by the sweep", async () => {
+  test("have their delivery shown with the event and in lists, and are not considered lost by the sweep", async () => {
     await newDestination();
     await world.consume(await world.post(2));
     const young = await newDestination();
@@ -117,7 +117,7 @@ describe("events that were accepted before a destination existed", () => {
     expect(await env.DB.prepare("SELECT planned FROM bundles").first("planned")).toBe(30);
   });
 
-  test("are not bound by a time to live that is over", async () => {
+  test("are not bound by an expired time to live", async () => {
     await world.postBundles(1, { options: { ttlSeconds: 60 } });
     const young = await newDestination();
     world.clock.pass(2 * HOUR);
@@ -127,7 +127,7 @@ describe("events that were accepted before a destination existed", () => {
   });
 });
 
-describe("of the events that a destination has no delivery of", () => {
+describe("among the events without a delivery to a destination,", () => {
   test("those are sent that its types, its filter and its body take now, or all on request", async () => {
     await world.postBundles(1, { type: "order.paid", data: { total: 5 } });
     await world.postBundles(1, { type: "order.paid", data: { total: 50 } });
@@ -147,7 +147,7 @@ describe("of the events that a destination has no delivery of", () => {
     expect(sentTo(young)).toHaveLength(3);
   });
 
-  test("those that were posted for certain destinations stay theirs, unless all are asked for", async () => {
+  test("those that were posted for certain destinations are left out, unless all are requested", async () => {
     const only = await newDestination();
     await world.postBundles(1, { options: { destinationIds: [only] } });
     await world.postBundles(1);
@@ -207,7 +207,7 @@ describe("of the events that a destination has no delivery of", () => {
   });
 });
 
-test("exactly the tenant's missing events are planned, whoever shares their bundles, however steps overlap", async () => {
+test("exactly the tenant's missing events are planned, whoever shares their bundles, and however steps overlap", async () => {
   const event = fc.record({
     tenant: fc.constantFrom(TENANT, "other", "acme2"),
     type: fc.constantFrom("a", "b"),
@@ -235,7 +235,7 @@ test("exactly the tenant's missing events are planned, whoever shares their bund
         await begin(young, { ratePerMinute: pace, pace });
         for (let i = 0; i < 300 && (await replay())?.state === "running"; i++) {
           await Promise.all(Array.from({ length: together }, step));
-          // What was planned does not hold the replay up.
+          // Planned deliveries do not delay the replay.
           await execute("UPDATE deliveries SET state = 'delivered', ended_at = 1 WHERE state = 'waiting'");
           world.clock.pass(60_000);
         }
@@ -252,7 +252,7 @@ test("exactly the tenant's missing events are planned, whoever shares their bund
   );
 });
 
-test("a step reads a bounded number of rows of others' bundles, and goes on at once", async () => {
+test("a step reads a bounded number of rows of others' bundles, and is followed by the next at once", async () => {
   const young = await newDestination();
   const others = Array.from({ length: 6_000 }, () => ({
     acceptedAt: START - HOUR,

@@ -12,14 +12,14 @@ import {
 const MINUTE = 60_000;
 const calm: Observed = { blocked: false, attempts: 100, failures: 0, waiting: 0, delivered: 50, failed: 0 };
 
-describe("a destination looks", () => {
+describe("a destination appears", () => {
   test.each<[string, Partial<Observed>, ReplayHealth]>([
     ["stable when nothing is wrong", {}, "stable"],
     ["stable when nothing has been tried", { attempts: 0, delivered: 0 }, "stable"],
     ["stable with a failure in ten", { failures: 10 }, "stable"],
     ["doubtful with more failures than that", { failures: 11 }, "doubtful"],
     ["doubtful when most of the replay fails", { delivered: 9, failed: 11 }, "doubtful"],
-    ["stable while too few have ended to tell", { delivered: 0, failed: 19 }, "stable"],
+    ["stable while too few have ended to judge", { delivered: 0, failed: 19 }, "stable"],
     ["stuck when the destination is blocked", { blocked: true }, "stuck"],
     ["stuck when a minute's worth waits already", { waiting: 100 }, "stuck"],
     ["stable when less than that waits", { waiting: 99 }, "stable"],
@@ -27,7 +27,7 @@ describe("a destination looks", () => {
     expect(replayHealthOf({ ...calm, ...observed }, 100)).toBe(health);
   });
 
-  test("stuck by what waits, not by its pace, when that is below one a minute", () => {
+  test("blocked because of waiting deliveries, not because of a pace below one a minute", () => {
     expect(replayHealthOf(calm, 0.1)).toBe("stable");
     expect(replayHealthOf({ ...calm, waiting: 1 }, 0.1)).toBe("stuck");
   });
@@ -55,7 +55,7 @@ describe("the pace", () => {
     expect(Math.round(paceAfter(minutes, health))).toBe(pace);
   });
 
-  test("loses in a minute what it gained in five", () => {
+  test("loses in a minute what it has gained in five", () => {
     expect(paceAfter(1, "doubtful", paceAfter(5, "stable"))).toBeCloseTo(100);
   });
 
@@ -77,11 +77,11 @@ describe("a step", () => {
     [5, 1, 12_000],
     [0.1, 1, 600_000],
     [60_000, 1_000, 1_000],
-  ])("at %d a minute is %i, and the next comes in %i ms", (pace, portion, waitMs) => {
+  ])("at %d a minute is %i deliveries, and the next step comes in %i ms", (pace, portion, waitMs) => {
     expect(stepAt(pace, "stable")).toEqual({ portion, waitMs });
   });
 
-  test("sets nothing to wait at a destination that is stuck, and looks again soon", () => {
+  test("requeues nothing to a blocked destination, and checks again soon", () => {
     expect(stepAt(100, "stuck")).toEqual({ portion: 0, waitMs: 10_000 });
   });
 });
@@ -89,7 +89,7 @@ describe("a step", () => {
 const health = fc.constantFrom<ReplayHealth>("stable", "doubtful", "stuck");
 const asked = fc.integer({ min: 1, max: 6_000 });
 
-test("no sequence of healths and gaps leads beyond a tenth and ten times the rate asked for", () => {
+test("no sequence of states and gaps leads below a tenth of the requested rate or above ten times that", () => {
   const days = fc.array(fc.tuple(health, fc.integer({ min: -1_000, max: 86_400_000 })), { maxLength: 50 });
   fc.assert(
     fc.property(asked, days, (rate, steps) => {
@@ -111,7 +111,7 @@ test("only a stable destination is given more", () => {
   );
 });
 
-test("no run of steps sets more to wait than its pace, and none is ever empty for ever", () => {
+test("no run of steps requeues more than its pace, and none stays empty for ever", () => {
   fc.assert(
     fc.property(fc.double({ min: 0.1, max: 60_000, noNaN: true }), (pace) => {
       const { portion, waitMs } = stepAt(pace, "stable");
@@ -121,7 +121,7 @@ test("no run of steps sets more to wait than its pace, and none is ever empty fo
 });
 
 describe("the expected duration", () => {
-  test("is that of steps which double the pace in five minutes, up to ten times the rate and the destination's", () => {
+  test("is that of steps which double the pace in five minutes, up to ten times the rate and the destination's rate", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20_000 }),
@@ -140,5 +140,5 @@ describe("the expected duration", () => {
     );
   });
 
-  test("is nothing for nothing", () => expect(expectedDurationMs(0, 100, 6000)).toBe(0));
+  test("is zero without deliveries", () => expect(expectedDurationMs(0, 100, 6000)).toBe(0));
 });

@@ -93,8 +93,8 @@ async function completed(): Promise<void> {
   }
 }
 
-describe("a slow replay over what it does not mean", () => {
-  test("comes to what it means in steps that follow each other at once, each of a bounded number of rows", async () => {
+describe("a slow replay over deliveries that it does not select", () => {
+  test("reaches its deliveries in steps that follow each other at once, each of a bounded number of rows", async () => {
     await ended(25_000);
     await ended(3, { state: "delivered" });
     await begin({ include: "delivered", ratePerMinute: 6, pace: 6 });
@@ -111,7 +111,7 @@ describe("a slow replay over what it does not mean", () => {
 });
 
 describe("a step", () => {
-  test("sets a portion to wait, in order, and leaves the rest dead", async () => {
+  test("requeues a portion, in order, and leaves the rest dead", async () => {
     await ended(40);
     await begin();
     await step();
@@ -129,7 +129,7 @@ describe("a step", () => {
     expect(world.receiver.calls).toEqual([]);
   });
 
-  test("gives what it sets to wait all attempts and a new age limit", async () => {
+  test("gives the requeued deliveries all attempts and a new age limit", async () => {
     await ended(1);
     await begin();
     await step();
@@ -138,7 +138,7 @@ describe("a step", () => {
     ]);
   });
 
-  test("sends for the next one, which does nothing before its time", async () => {
+  test("enqueues the next one, which does nothing before its time", async () => {
     await ended(40);
     await begin();
     await step();
@@ -156,7 +156,7 @@ describe("a step", () => {
     expect(await waiting()).toBe(3);
   });
 
-  test("made twice at once is made once", async () => {
+  test("made twice at the same time takes effect once", async () => {
     await ended(40);
     await begin();
     await Promise.all([step(), step(), step()]);
@@ -176,7 +176,7 @@ describe("a step", () => {
     expect(await waiting()).toBe(0);
   });
 
-  test("paused while it is made sets nothing to wait", async () => {
+  test("that is paused meanwhile requeues nothing", async () => {
     await ended(2);
     await begin();
     world.gates.before(async (method) => {
@@ -187,7 +187,7 @@ describe("a step", () => {
     expect(await replay()).toMatchObject({ state: "paused", requeued: 0 });
   });
 
-  test("costs a few rows and no more with a long history", async () => {
+  test("costs a few rows, and no more with a long history", async () => {
     await ended(5_000, { state: "delivered" });
     await ended(40);
     await begin();
@@ -201,7 +201,7 @@ describe("a step", () => {
 });
 
 describe("a replay", () => {
-  test("delivers every dead one of its time once, and counts to the end", async () => {
+  test("delivers every dead delivery of its range once, and counts to the end", async () => {
     await ended(40);
     await begin();
     await completed();
@@ -217,7 +217,7 @@ describe("a replay", () => {
     expect(bodies).toHaveLength(40);
   });
 
-  test("is spread over time at the rate asked for", async () => {
+  test("is spread over time at the requested rate", async () => {
     await ended(60);
     await begin();
     const from = world.clock.now();
@@ -226,7 +226,7 @@ describe("a replay", () => {
     expect(world.clock.now() - from).toBeGreaterThanOrEqual(3 * 9_600);
   });
 
-  test("means those that had ended when it began, of its time and its types, and nothing else", async () => {
+  test("selects only deliveries that had ended when it began, of its range and its types", async () => {
     await ended(1, { acceptedAt: START - 3 * HOUR });
     const [second] = await ended(1);
     const [, fourth] = await ended(2, {}, (i) => (i === 1 ? "order.made" : "order.paid"));
@@ -244,14 +244,14 @@ describe("a replay", () => {
     expect(await replay()).toMatchObject({ total: 2, requeued: 2, delivered: 2 });
   });
 
-  test("finds few among many, by and by", async () => {
+  test("finds a few deliveries among many, step by step", async () => {
     await ended(3_000, {}, (i) => ([1, 1_500, 3_000].includes(i) ? "rare" : "order.paid"));
     await begin({ eventTypes: ["rare"] });
     await completed();
     expect(await replay()).toMatchObject({ total: 3, requeued: 3, delivered: 3, state: "completed" });
   });
 
-  test("of history sends what was delivered again, with the same ids and bytes", async () => {
+  test("of history sends delivered events again, with the same ids and bytes", async () => {
     const messages = await world.post(3, { data: { n: 1 } });
     await world.consume(messages.filter(({ destinationId }) => destinationId === place));
     const before = world.receiver.calls.map(({ body, headers }) => [headers.get("webhook-id"), body]).sort();
@@ -312,7 +312,7 @@ describe("its pace", () => {
     expect((await replay())?.pace).toBeGreaterThan(120);
   });
 
-  test("falls, and nothing is set to wait, while the destination is blocked", async () => {
+  test("falls, and nothing is requeued, while the destination is blocked", async () => {
     world.receiver.script(urlOf(place), 500);
     await world.consume(await world.post(10));
     await ended(20);
@@ -331,7 +331,7 @@ describe("its pace", () => {
     expect(await replay()).toMatchObject({ requeued: 0, state: "running", reason: "destination_paused" });
   });
 
-  test("waits until what waits already gets through", async () => {
+  test("waits until already waiting deliveries get through", async () => {
     await ended(40);
     await begin({ ratePerMinute: 10, pace: 10 });
     for (let i = 0; i < 30; i++) {
@@ -352,7 +352,7 @@ describe("its pace", () => {
   });
 });
 
-describe("interrupted", () => {
+describe("a replay that is interrupted", () => {
   test.each([
     "before",
     "after",
@@ -370,7 +370,7 @@ describe("interrupted", () => {
     expect(world.receiver.calls).toHaveLength(20);
   });
 
-  test("between two steps, its next one is enqueued again by the cron, once it is late", async () => {
+  test("between two steps, has its next step enqueued again by the cron, once it is late", async () => {
     await ended(20);
     await begin();
     world.upkeepQueue.break(true);
@@ -385,7 +385,7 @@ describe("interrupted", () => {
     expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
-  test("and paused, no step is enqueued again", async () => {
+  test("and paused, has no step enqueued again", async () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
@@ -407,7 +407,7 @@ describe("its count", () => {
   };
   const end = { state: "delivered", reason: null, attempts: 1, endedAt: START + 5 } as const;
 
-  test("knows of an end however often it is written", async () => {
+  test("counts an end once, however often it is written", async () => {
     const row = { ...(await one()), ...end };
     await recordOutcomes({ db: env.DB }, [row], [], START);
     await recordOutcomes({ db: env.DB }, [row], [], START);
@@ -421,7 +421,7 @@ describe("its count", () => {
     expect(await counters()).toEqual([1, 0]);
   });
 
-  test("does not know of what is not the end", async () => {
+  test("does not count anything but an end", async () => {
     await recordOutcomes({ db: env.DB }, [{ ...(await one()), state: "retrying", attempts: 1 }], [], START);
     expect(await counters()).toEqual([0, 0]);
     await recordOutcomes(
@@ -439,13 +439,13 @@ describe("its count", () => {
     expect(await counters()).toEqual([0, 0]);
   });
 
-  test("knows of one that has waited past its age limit", async () => {
+  test("includes a delivery that has waited past its age limit", async () => {
     await execute("UPDATE deliveries SET give_up_at = ?1", START - 1);
     await sweep.run(world.services);
     expect([await counters(), (await one()).reason]).toEqual([[0, 1], "expired"]);
   });
 
-  test("knows of one whose message was poison", async () => {
+  test("includes a delivery whose message was poison", async () => {
     const { eventId, destinationId } = await one();
     await execute("UPDATE deliveries SET state = 'retrying', attempts = 1, next_attempt_at = ?1", START);
     await consumeDeadLetters(
@@ -455,7 +455,7 @@ describe("its count", () => {
     expect([await counters(), (await one()).reason]).toEqual([[0, 1], "poison"]);
   });
 
-  test("knows of one whose destination was deleted", async () => {
+  test("includes a delivery whose destination was deleted", async () => {
     await execute("UPDATE destinations SET deleted_at = 1");
     await world.drain(place);
     expect([await counters(), (await one()).state]).toEqual([[0, 1], "cancelled"]);

@@ -112,7 +112,7 @@ describe("POST /v1/replays", () => {
     expect(all.json).toMatchObject({ matching: false });
   });
 
-  it("refuses matching with ended deliveries, which were taken once", async () => {
+  it("refuses `matching` with ended deliveries, which were already planned", async () => {
     const { status, json } = await begin({ include: "delivered", matching: false });
     expect([status, json.errors]).toEqual([
       422,
@@ -158,7 +158,7 @@ describe("POST /v1/replays/batch", () => {
   const post = (fields: object, api = testApi()) =>
     api.call("POST", "/v1/replays/batch", { ...time, ...fields });
 
-  it("starts a replay of each destination once, in the order given, and says why another has none", async () => {
+  it("starts a replay of each destination once, in the given order, and says why another has none", async () => {
     const unknown = "dst_cccccccccccccccccccc";
     const { status, json } = await post({ destination_ids: [OTHER, unknown, PLACE, OTHER] });
     expect(status).toBe(200);
@@ -173,7 +173,7 @@ describe("POST /v1/replays/batch", () => {
     ]);
   });
 
-  it("starts none for a range that no replay may have, and none of another tenant", async () => {
+  it("starts none for an impossible range, and none of another tenant", async () => {
     const empty = await post({ destination_ids: [PLACE], until: time.since });
     expect(empty).toMatchObject({ status: 422, json: { errors: [{ field: "until" }] } });
     const rival = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "rival" }) });

@@ -62,7 +62,7 @@ async function delivered(ageMs: number, events: readonly Readonly<{ tenant?: str
 const statusOf = async (event: number) => (await apis().native("GET", `/v1/events/${eventId(event)}`)).status;
 const bodies = async () => (await storedBodies([env.DB])).map((body) => body && JSON.parse(body).data);
 
-describe("an event that its tenant keeps for seven days", () => {
+describe("an event of a tenant with a retention of seven days", () => {
   test("is hidden from then on, and its neighbours of the same bundle are not", async () => {
     await setDays(7);
     const [mine = 0, theirs = 0] = await delivered(7 * DAY, [{}, { tenant: "rival" }]);
@@ -96,7 +96,7 @@ describe("an event that its tenant keeps for seven days", () => {
     expect((await apis().native("POST", "/v1/replays", body)).json).toMatchObject({ total: 1 });
   });
 
-  test("is shown while one of its deliveries has not ended, and keeps its content so long", async () => {
+  test("is shown, with its content, while one of its deliveries has not ended", async () => {
     await setDays(7);
     const [event = 0] = await delivered(8 * DAY, [{}]);
     await execute("UPDATE packs SET delivered0 = 0, waiting0 = 1");
@@ -117,14 +117,14 @@ describe("an event that its tenant keeps for seven days", () => {
     expect(world.logged("erased_over")).toMatchObject([{ events: 2 }, { events: 1 }]);
   });
 
-  test("is kept no longer than the deployment keeps events, whatever is set by hand", async () => {
+  test("is kept no longer than the deployment keeps events, whatever was set in the database", async () => {
     await setDays(4_000);
     const [event = 0] = await delivered(31 * DAY, [{}]);
     expect(await statusOf(event)).toBe(404);
   });
 });
 
-describe("an event of a type that is kept for two days", () => {
+describe("an event of a type with a retention of two days", () => {
   test("is hidden, is in no replay, and loses its content, whoever its tenant is", async () => {
     await setTypeDays(2, "a.secret");
     const [gone = 0, kept = 0] = await delivered(3 * DAY, [{ type: "a.secret" }, { type: "a.plain" }]);
@@ -140,7 +140,7 @@ describe("an event of a type that is kept for two days", () => {
     expect(await bodies()).toEqual(["", "acme a.plain"]);
   });
 
-  test("is dead, and a replay passes it over too", async () => {
+  test("that is dead is skipped by a replay too", async () => {
     await setTypeDays(2, "a.secret");
     const [gone = 0, kept = 0] = await delivered(3 * DAY, [{ type: "a.secret" }, { type: "a.plain" }]);
     await execute("DELETE FROM packs");
@@ -159,7 +159,7 @@ describe("an event of a type that is kept for two days", () => {
     );
   });
 
-  test("takes its time from the catalogue, which the operator sets", async () => {
+  test("takes its retention from the catalogue, which the operator sets", async () => {
     const { native } = apis();
     const put = (body: object) => native("PUT", "/v1/event-types/a.secret", body);
     expect((await put({ retention_days: 2 })).json.retention_days).toBe(2);
@@ -175,7 +175,7 @@ describe("an event of a type that is kept for two days", () => {
 });
 
 describe("the walk", () => {
-  test("reads three rows and writes none where nothing is set", async () => {
+  test("reads three rows and writes none if nothing is set", async () => {
     await delivered(20 * DAY, [{}]);
     world.d1.used();
     await contentRetention.run(world.services);
@@ -183,7 +183,7 @@ describe("the walk", () => {
     expect(await rowsOfAll("SELECT name FROM cursors WHERE name = 'kept'")).toEqual([]);
   });
 
-  test("goes on where a step has stopped, also after one that was killed anywhere", async () => {
+  test("continues where a step has stopped, also after one that was killed anywhere", async () => {
     await setDays(7);
     for (let i = 0; i < 30; i++) await delivered(8 * DAY, [{}, { tenant: "rival" }]);
     let trips = 0;
@@ -205,7 +205,7 @@ describe("the walk", () => {
     expect(left.filter((data) => data !== "")).toEqual(Array(30).fill("rival a"));
   });
 
-  test("rests for an hour after it has come to the end", async () => {
+  test("rests for an hour after it has reached the end", async () => {
     await setDays(7);
     await contentRetention.run(world.services);
     await delivered(8 * DAY, [{}]);
@@ -217,7 +217,7 @@ describe("the walk", () => {
     expect(await bodies()).toEqual([""]);
   });
 
-  test("fails nothing where days were edited by hand into nonsense", async () => {
+  test("fails nothing if days were edited into nonsense", async () => {
     await execute(
       "INSERT INTO tenant_settings (tenant, retention_days, created_at, updated_at) VALUES ('acme', 'soon', 0, 0), ('b', -3, 0, 0)",
     );
@@ -228,7 +228,7 @@ describe("the walk", () => {
   });
 });
 
-describe("an event of a tenant that keeps no payloads", () => {
+describe("an event of a tenant without payload retention", () => {
   const setFree = (tenant = "acme") =>
     insertRow("tenant_settings", { tenant, payload_free: 1, created_at: 0, updated_at: 0 });
   const MINUTE = 60_000;
@@ -252,7 +252,7 @@ describe("an event of a tenant that keeps no payloads", () => {
     expect(resent).toMatchObject({ status: 409, json: { detail: expect.stringContaining("erased") } });
   });
 
-  test("keeps it while a delivery of it is dead or under way, and loses it once that is delivered", async () => {
+  test("keeps its content while a delivery is dead or under way, and loses it once that is delivered", async () => {
     await setFree();
     await delivered(2 * MINUTE, [{}, {}]);
     await execute("UPDATE packs SET delivered0 = 1");
@@ -290,7 +290,7 @@ describe("an event of a tenant that keeps no payloads", () => {
     expect(await left()).toEqual(["", "", ""]);
   });
 
-  test("loses it in one written row for its whole bundle", async () => {
+  test("loses its content in one written row for its whole bundle", async () => {
     await setFree();
     await delivered(MINUTE, [{ tenant: "rival" }]);
     await contentRetention.run(world.services);
@@ -322,7 +322,7 @@ describe("an event of a tenant that keeps no payloads", () => {
     expect(again.headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("that nobody takes loses it too, and one that is scheduled keeps it", async () => {
+  test("that no destination takes loses its content too, and a scheduled one keeps it", async () => {
     await setFree();
     await insertBundles(env.DB, [
       { acceptedAt: world.clock.now() - MINUTE, events: [{ data: "for nobody" }] },
@@ -372,7 +372,7 @@ async function stepsOf(first: () => Promise<unknown>): Promise<number> {
 }
 
 describe("an event for 6,000 destinations", () => {
-  test("loses its content and all that they have answered, in steps of bounded queries", async () => {
+  test("loses its content and all answers of receivers, in steps of bounded queries", async () => {
     await setDays(7);
     await manyDestinations(8 * DAY, 6_000);
     expect(await stepsOf(() => contentRetention.run(world.services))).toBeLessThan(400);
@@ -396,7 +396,7 @@ describe("an event for 6,000 destinations", () => {
   });
 });
 
-test("what receivers have answered goes too of events that a version before has erased, and left it", async () => {
+test("answers of receivers are also removed from events that an earlier version has erased without them", async () => {
   await setDays(7);
   const event = await manyDestinations(8 * DAY, 30);
   await execute(
@@ -410,7 +410,7 @@ test("what receivers have answered goes too of events that a version before has 
   expect(await answers()).toBe(30);
 });
 
-describe("where much has been erased already", () => {
+describe("when much has already been erased", () => {
   const many = async (count: number) => {
     const rows = Array.from({ length: count }, () => ({
       acceptedAt: world.clock.now() - 8 * DAY,
@@ -435,7 +435,7 @@ describe("where much has been erased already", () => {
     expect(rowsRead).toBeLessThan(40);
   });
 
-  test("what is set for a tenant afterwards reaches its old events within minutes", async () => {
+  test("a later setting of a tenant reaches its old events within minutes", async () => {
     await setDays(7, "rival");
     await delivered(8 * DAY, [{}, { tenant: "rival" }]);
     await contentRetention.run(world.services);
@@ -448,7 +448,7 @@ describe("where much has been erased already", () => {
     expect(await bodies()).toEqual(["", ""]);
   });
 
-  test("what is set by hand, without a time, reaches them within a day", async () => {
+  test("a setting made in the database, without a time, reaches them within a day", async () => {
     await setDays(7, "rival");
     await delivered(8 * DAY, [{}]);
     await contentRetention.run(world.services);
@@ -462,7 +462,7 @@ describe("where much has been erased already", () => {
   });
 });
 
-test("a tenant with a backlog of thousands does not keep another one's delivered content", async () => {
+test("a tenant with a backlog of thousands does not delay the removal of another's content", async () => {
   await setDays(1, "busy");
   await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
   const rows = Array.from({ length: 600 }, () => ({
@@ -497,7 +497,7 @@ test("a scheduled event is erased when its own time is over, although the walks 
   expect(await bodies()).toEqual([""]);
 });
 
-test("a bundle that fails is logged and looked at again, and the others lose their content", async () => {
+test("a bundle that fails is logged and retried, and the others lose their content", async () => {
   await setDays(7);
   await contentRetention.run(world.services);
   world.clock.pass(HOUR);

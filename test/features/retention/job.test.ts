@@ -1,6 +1,6 @@
 /**
- * What is old and has ended goes, with all that belongs to it; nothing else does. Random histories are held to
- * a model of ten lines, and every run to a bound of rows.
+ * Old events that have ended are removed, with everything that belongs to them, and nothing else is. Random histories
+ * are held to a model of ten lines, and every run to a bound of rows.
  */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -105,14 +105,14 @@ describe("an old event", () => {
     expect(await storedRows()).toHaveLength(2);
   });
 
-  test("stays while a delivery of it has no outcome yet", async () => {
+  test("stays while one of its deliveries has no outcome yet", async () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     const last = await newest();
     await retention.run(world.services);
     expect(await ids()).toEqual([old, last]);
   });
 
-  test("that nobody wanted goes, and one a millisecond too young stays", async () => {
+  test("without destinations is removed, and one a millisecond too young stays", async () => {
     await event({ ageMs: KEPT, plan: [] });
     const young = await event({ ageMs: KEPT - 1, plan: [] });
     const last = await newest();
@@ -132,7 +132,7 @@ describe("an old event", () => {
     expect(await ids()).toEqual([later, last]);
   });
 
-  test("stays for an hour after its last end: whoever saw it before may still write", async () => {
+  test("stays for an hour after its last end, because earlier readers may still write", async () => {
     const old = await event({ ageMs: KEPT + DAY, plan: [here] });
     await delivery(old, here, "delivered", HOUR - 1);
     const last = await newest();
@@ -143,7 +143,7 @@ describe("an old event", () => {
     expect(await ids()).toEqual([last]);
   });
 
-  test("stays when it is the newest, so that its number is not given again", async () => {
+  test("stays when it is the newest, so that its number is not reused", async () => {
     await event({ ageMs: 2 * KEPT, plan: [] });
     const last = await event({ ageMs: KEPT, plan: [] });
     await retention.run(world.services);
@@ -151,7 +151,7 @@ describe("an old event", () => {
     expect(bundleOf(await event({ ageMs: 0, plan: [] }))).toBe(bundleOf(last) + 1);
   });
 
-  test("gives its key free with it, and not before", async () => {
+  test("frees its key when it is removed, not before", async () => {
     await event({ ageMs: KEPT, plan: [], key: "k" });
     await newest();
     await expect(event({ ageMs: 0, plan: [], key: "k" })).rejects.toThrow("UNIQUE");
@@ -160,7 +160,7 @@ describe("an old event", () => {
     await event({ ageMs: 0, plan: [], key: "k" });
   });
 
-  test("goes though it was for a destination whose row somebody has removed, and with what waits there", async () => {
+  test("is removed although the row of its destination was deleted by hand, together with waiting deliveries", async () => {
     const there = await newDestination();
     const old = await event({ ageMs: KEPT, plan: [here, there] });
     await delivery(old, here, "delivered");
@@ -174,7 +174,7 @@ describe("an old event", () => {
     expect(await storedRows()).toEqual([]);
   });
 
-  test("for a deleted destination goes once the sweep has ended it", async () => {
+  test("for a deleted destination is removed once the sweep has ended it", async () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     const last = await newest();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", here);
@@ -189,7 +189,7 @@ describe("an old event", () => {
     expect(await ids()).toEqual([last]);
   });
 
-  test("that waits again by the time of its removal stays, whole", async () => {
+  test("that waits again when it would be removed stays as a whole", async () => {
     const there = await newDestination();
     const old = await event({ ageMs: KEPT, plan: [here, there] });
     for (const id of [here, there]) await delivery(old, id, "dead");
@@ -201,7 +201,7 @@ describe("an old event", () => {
     expect(await storedRows()).toHaveLength(2);
   });
 
-  test("that is planned for another destination by the time of its removal stays, whole", async () => {
+  test("that is planned for another destination when it would be removed stays as a whole", async () => {
     const there = await newDestination();
     const old = await event({ ageMs: KEPT, plan: [here] });
     await delivery(old, here, "dead");
@@ -219,7 +219,7 @@ describe("an old event", () => {
     expect(await storedRows()).toHaveLength(1);
   });
 
-  test("that a replay of missing deliveries may yet plan stays until that has ended", async () => {
+  test("that a replay of missing deliveries may still plan stays until that has ended", async () => {
     const old = await event({ ageMs: KEPT, plan: [] });
     const last = await newest();
     const there = await newDestination();
@@ -245,7 +245,7 @@ function pageOf(event: number, plan: Record<string, number[]>) {
 }
 
 describe("a bundle", () => {
-  test("stays whole, with its deliveries and keys, until the last of its events has ended, and then goes whole", async () => {
+  test("stays as a whole, with its deliveries and keys, until the last of its events has ended, and is then removed as a whole", async () => {
     const there = await newDestination();
     const keys = [
       [TENANT, "one"],
@@ -326,7 +326,7 @@ describe("a replay under way", () => {
 });
 
 describe("a replay under way of a deleted destination", () => {
-  test("keeps nothing, paused or running", async () => {
+  test("holds nothing back, paused or running", async () => {
     for (const state of ["paused", "running"]) {
       const there = await newDestination();
       await delivery(await event({ ageMs: KEPT + DAY, plan: [there] }), there, "dead");
@@ -364,7 +364,7 @@ describe("a deleted destination", () => {
   const bury = (id: string, agoMs: number) =>
     execute("UPDATE destinations SET deleted_at = ?1 WHERE id = ?2", world.clock.now() - agoMs, id);
 
-  test("is removed with what its gate stores when its last delivery is, and not before", async () => {
+  test("is removed, with its gate's storage, together with its last delivery, and not before", async () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     await delivery(old, here, "cancelled", HOUR - 1);
     await newest();
@@ -383,7 +383,7 @@ describe("a deleted destination", () => {
     expect(world.logged("destinations_removed")).toMatchObject([{ destinations: 1 }]);
   });
 
-  test("stays as long as events are kept, and one that is not deleted for ever", async () => {
+  test("stays for the retention time, and one that is not deleted stays for ever", async () => {
     const there = await newDestination();
     await bury(there, KEPT - 1);
     await removeDeleted(world.services);
@@ -405,7 +405,7 @@ describe("a deleted destination", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("that cannot go yet keeps no later one, and each run looks at a bounded number", async () => {
+  test("that cannot be removed yet delays no later one, and each run reads a bounded number", async () => {
     await execute("DELETE FROM destinations");
     const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)";
     await execute(
@@ -421,7 +421,7 @@ describe("a deleted destination", () => {
     expect(await left()).toHaveLength(150);
   });
 
-  test("costs a run that finds none a handful of rows, however many destinations there are", async () => {
+  test("costs a run that finds none a few rows, however many destinations there are", async () => {
     for (let i = 0; i < 20; i++) await newDestination();
     await bury(here, KEPT - 1);
     world.d1.used();
@@ -468,7 +468,7 @@ describe("a run", () => {
     expect(rowsRead / 2_000).toBeLessThanOrEqual(8);
   });
 
-  test("removes full bundles that were delivered for two rows each, and reads few", async () => {
+  test("removes delivered full bundles for two rows each, and reads few", async () => {
     for (let bundle = 0; bundle < 20; bundle++) {
       await world.consume(await world.post(100));
       world.clock.pass(MINUTE);
@@ -484,7 +484,7 @@ describe("a run", () => {
     expect(rowsRead).toBeLessThanOrEqual(23 * 20);
   });
 
-  test("removes a bounded number, the next one the rest, and passes what has not ended", async () => {
+  test("removes a bounded number, leaves the rest to the next, and skips events that have not ended", async () => {
     await many(11_000, KEPT);
     await execute("UPDATE deliveries SET state = 'waiting', ended_at = NULL WHERE event_id / 128 % 100 = 0");
     await newest();
@@ -501,7 +501,7 @@ describe("a run", () => {
     expect(await ids()).toHaveLength(1);
   });
 
-  test("takes an event of more deliveries than it takes together by itself", async () => {
+  test("takes an event separately that has more deliveries than fit together", async () => {
     const wide = Array.from({ length: 3_000 }, (_, i) => `dst_${i}`);
     for (const plan of [[], wide, wide, []]) await event({ ageMs: KEPT, plan });
     const last = await newest();
@@ -510,7 +510,7 @@ describe("a run", () => {
   });
 });
 
-/** So many delivered events of an age, by default each in a bundle of its own. */
+/** The given number of delivered events of an age, by default each in a separate bundle. */
 async function many(count: number, ageMs: number, perBundle = 1): Promise<void> {
   const acceptedAt = world.clock.now() - ageMs;
   const events = Array.from({ length: count }, () => ({ tenant: TENANT, destinations: [here] }));
@@ -523,7 +523,7 @@ async function many(count: number, ageMs: number, perBundle = 1): Promise<void> 
     .run();
 }
 
-/** What a history is made of; of a delivery, `queued` is one without a row. */
+/** The steps of a history; a `queued` delivery has no row. */
 const state = fc.constantFrom<State | "queued">(
   "delivered",
   "dead",
@@ -544,7 +544,7 @@ const history = fc.array(fc.record({ ageMs, dueInMs, deliveries }), { minLength:
 type History = typeof history extends fc.Arbitrary<infer H> ? H : never;
 
 describe("whatever the history", () => {
-  test("what goes is old and has ended, whole; and all of that goes, but the newest", async () => {
+  test("exactly the old bundles whose events have all ended are removed as a whole, except the newest", async () => {
     await fc.assert(
       fc.asyncProperty(history, fc.nat(3), async (given, lost) => {
         world = await newWorld();
@@ -570,7 +570,7 @@ describe("whatever the history", () => {
 });
 
 describe("the walk", () => {
-  test("comes by everything old once, in pages that are bounded, and then to its end", async () => {
+  test("reads everything old once, in bounded pages, and then ends", async () => {
     const bounds = fc.record({
       bundles: fc.integer({ min: 1, max: 5 }),
       deliveries: fc.integer({ min: 1, max: 5 }),

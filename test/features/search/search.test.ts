@@ -76,7 +76,7 @@ describe("GET /v1/events", () => {
     expect(await found("until=2026-11-21T09:00:00Z")).toEqual([]);
   });
 
-  it("goes on with its cursor, over pages that are empty", async () => {
+  it("continues with its cursor, over empty pages", async () => {
     await insertBundles(env.DB, [{ events: [{ tenant: "acme" }], acceptedAt: NOW - 9_000 }]);
     const foreign = { events: [{ tenant: "rival" }], acceptedAt: NOW };
     await insertBundles(env.DB, Array(BUNDLES_LOOKED_AT).fill(foreign));
@@ -104,7 +104,7 @@ describe("GET /v1/events", () => {
     if (field) expect(answer.json.errors).toMatchObject([{ field }]);
   });
 
-  it("has cursors that tell nothing about how many events others have posted", async () => {
+  it("has cursors that reveal nothing about the number of others' events", async () => {
     for (let i = 0; i < 3; i++) await post({});
     const { next_cursor } = await list("limit=1");
     expect(JSON.parse(atob(next_cursor))).toEqual([expect.stringMatching(/^evt_\w{13}$/)]);
@@ -120,7 +120,7 @@ it.each(["", "?q=", "?q=%20", "?limit=5"])("a search of nothing (%j) is refused"
 });
 
 describe("GET /v1/search by id", () => {
-  test("finds each thing of the tenant, and none of another's", async () => {
+  test("finds each object of the tenant, and none of another's", async () => {
     const own = await thingsOf(call, "acme");
     const foreign = await thingsOf(call, "rival");
     const kinds = {
@@ -152,7 +152,7 @@ describe("GET /v1/search by id", () => {
     expect(await ids(attempt)).toEqual([of.deliveries]);
   });
 
-  test("finds events by idempotency key and by eventId, and a destination by its uid, of its own tenant alone", async () => {
+  test("finds events by idempotency key and by eventId, and a destination by its uid, only of its own tenant", async () => {
     const event = await post({}, { "idempotency-key": "order-4711" });
     const message = await post({}, { "idempotency-key": "svix-event-id:msg-7" });
     await post({ tenant: "rival" }, { "idempotency-key": "order-1" });
@@ -169,7 +169,7 @@ describe("GET /v1/search by id", () => {
 });
 
 describe("GET /v1/search by words", () => {
-  test("finds them in types, tags and content, whatever their case, each word somewhere", async () => {
+  test("finds them in types, tags and content, in any case, each word somewhere", async () => {
     const paid = await post({ data: { invoice: "INV-42", note: 'a "quoted" word' }, tags: ["import"] });
     const made = await post({ type: "invoice.made", data: { a: ["Zürich", "\u2028", 99.5] } });
     await post({ tenant: "rival", data: { invoice: "INV-42" } });
@@ -199,7 +199,7 @@ describe("GET /v1/search by words", () => {
     expect(await ids("a/b")).toHaveLength(1);
   });
 
-  test("goes on where a page has ended, until everything has been searched", async () => {
+  test("continues where a page has ended, until everything has been searched", async () => {
     const big = Array.from({ length: 24 }, (_, i) => ({
       events: [{ tenant: "acme", data: `${i % 8 === 7 ? "needle" : "hay"}${"x".repeat(512_000)}` }],
       acceptedAt: NOW - 1_000 * (24 - i),
@@ -248,7 +248,7 @@ describe("GET /v1/search by conditions of deliveries", () => {
     ]);
   });
 
-  test("tells what is wrong with a condition", async () => {
+  test("names the fault of a condition", async () => {
     const fault = async (q: string) => (await search(q)).json.errors?.[0];
     expect(await fault("status:9")).toMatchObject({ field: "q", expected: /status code/ });
     expect(await fault("reason:x")).toMatchObject({ field: "q", fault: expect.stringContaining("reason") });
@@ -259,7 +259,7 @@ describe("GET /v1/search by conditions of deliveries", () => {
   });
 });
 
-describe("what a search finds says what it is about", () => {
+describe("the results of a search show", () => {
   const at = new Date(NOW).toISOString();
 
   test("a delivery with the type of its event, its destination, its state and its time", async () => {
@@ -304,7 +304,7 @@ describe("what a search finds says what it is about", () => {
 });
 
 describe("hostile searches", () => {
-  test("of 10 KB are refused, and everything else is looked for as it is", async () => {
+  test("of 10 KB are refused, and everything else is searched literally", async () => {
     await post({ data: { a: "100%_\\ .* \u0000 ' OR 1=1 -- <script> 😀 a\u0301" } });
     expect((await search("x".repeat(10_000))).status).toBe(422);
     for (const q of ["%", "_", "100%_", ".*", "' OR 1=1 --", "<script>", "😀", "a\u0301", "\\ .*"])
@@ -313,7 +313,7 @@ describe("hostile searches", () => {
       expect(await ids(q), q).toEqual([]);
   });
 
-  test("of any characters are answered, and never with an error of ours", async () => {
+  test("of any characters are answered, and never with a server error", async () => {
     await post({ data: { a: "b" } });
     const q = fc.oneof(
       fc.string({ unit: "binary", maxLength: 300 }),

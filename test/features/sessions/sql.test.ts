@@ -39,7 +39,7 @@ describe("a session", () => {
     expect(await findSession(env.DB, "one", NOW)).toMatchObject({ tenant: null });
   });
 
-  test("is found by its id until it expires or is ended, and no other with it", async () => {
+  test("is found by its id until it expires or is ended, and no other is", async () => {
     await insertSession(env.DB, session("one"));
     await insertSession(env.DB, session("two"));
     expect([await isFound("one"), await isFound("two"), await isFound("three")]).toEqual([true, true, false]);
@@ -65,7 +65,7 @@ describe("a session", () => {
     expect(await isFound("of a")).toBe(false);
   });
 
-  test("stores the visitor's choices, and those of no other session", async () => {
+  test("stores the visitor's choices, without affecting other sessions", async () => {
     await insertSession(env.DB, session("one"));
     await insertSession(env.DB, session("two"));
     await replacePortalVisit(env.DB, "one", { theme: "dark" });
@@ -73,7 +73,7 @@ describe("a session", () => {
     expect(await findSession(env.DB, "two", NOW)).toMatchObject({ portal: null });
   });
 
-  test("is forgotten once it has expired before the given time", async () => {
+  test("is removed once it has expired before the given time", async () => {
     await insertSession(env.DB, session("one"));
     await insertSession(env.DB, session("two", { expiresAt: NOW + 99 }));
     await forgetSessions(env.DB, NOW + 100);

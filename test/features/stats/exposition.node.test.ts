@@ -11,7 +11,7 @@ describe("the text format", () => {
     );
   });
 
-  it("leaves out what is not known, but not that it exists", () => {
+  it("leaves out unknown values, but not their families", () => {
     expect(expose([{ ...gauge, samples: [{ value: null }] }])).toBe(
       "# HELP depth How deep.\n# TYPE depth gauge\n",
     );

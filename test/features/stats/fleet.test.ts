@@ -1,4 +1,4 @@
-/** Whose figures are made into one: the caller's alone, and where they are many, of all alike. */
+/** The destinations whose figures are combined: only the caller's, and if there are many, a fair sample. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { FiguresQuery } from "../../../src/core/gate-view.ts";
@@ -20,7 +20,10 @@ beforeEach(emptyDatabase);
 
 const idOf = (tenant: string, n: number) => `dst_${tenant}${String(n).padStart(16, "0")}`;
 
-/** So many destinations of a tenant (a word of four letters), the first `waiting` of which have something waiting. */
+/**
+ * The given number of destinations of a tenant (a word of four letters), the first `waiting` of which have waiting
+ * deliveries.
+ */
 async function destinationsOf(tenant: string, count: number, waiting = 0): Promise<void> {
   const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
   const id = `'dst_${tenant}' || printf('%016d', i)`;
@@ -77,8 +80,8 @@ function servicesWith(isSick: (id: string) => boolean) {
 
 const look: FiguresQuery = { windows: ["1h"], series: false };
 
-describe("a tenant with more destinations than gates are asked", () => {
-  test("is shown its own, whatever waits for others", async () => {
+describe("a tenant with more destinations than gates are called", () => {
+  test("sees its own, whatever waits for others", async () => {
     await destinationsOf("mine", 150, 3);
     await destinationsOf("them", 120, 120);
     const { services } = servicesWith(() => false);
@@ -89,7 +92,7 @@ describe("a tenant with more destinations than gates are asked", () => {
     expect(first.toSorted()).toEqual([1, 2, 3].map((n) => idOf("mine", n)));
   });
 
-  test("is shown those first that an event came for last, when nothing waits", async () => {
+  test("sees those with the latest events first, when nothing waits", async () => {
     await destinationsOf("mine", 150);
     await env.DB.prepare(
       "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, 128, 'delivered', 0), (?2, 256, 'delivered', 0)",
@@ -106,7 +109,7 @@ describe.each([
   ["of all", undefined],
   ["of a tenant", "mine"],
 ])("the rates %s", (_, tenant) => {
-  test("are of all alike when not all are asked, and not of those in trouble", async () => {
+  test("represent all when not all are called, and not only those in trouble", async () => {
     await destinationsOf("mine", 1_000, 100);
     const { services, asked } = servicesWith((id) => id <= idOf("mine", 100));
     const fleet = await readFleet(services, { tenant }, look);
@@ -119,7 +122,7 @@ describe.each([
     expect(retryRate).toBeLessThan(0.2);
   });
 
-  test("are of each of them when all can be asked", async () => {
+  test("cover each of them when all can be called", async () => {
     await destinationsOf("mine", 100, 10);
     const { services } = servicesWith((id) => id <= idOf("mine", 10));
     const fleet = await readFleet(services, { tenant }, look);
@@ -128,18 +131,18 @@ describe.each([
   });
 });
 
-describe("the watch", () => {
+describe("the check of thresholds", () => {
   const crossed = (logged: readonly object[]) =>
     logged.flatMap((line) => ("threshold" in line ? [line.threshold] : []));
 
-  test("judges all destinations, not the hundred in which something goes on", async () => {
+  test("covers all destinations, not only the hundred busiest", async () => {
     await destinationsOf("mine", 1_000, 60);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 60));
     await checkThresholds(services);
     expect(crossed(logged)).toEqual([]);
   });
 
-  test("says what is true of all of them", async () => {
+  test("reports what is true of all of them", async () => {
     await destinationsOf("mine", 1_000, 200);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 200));
     await checkThresholds(services);
@@ -158,7 +161,7 @@ describe("the watch", () => {
     return messages;
   }
 
-  test("goes on over the queue where there are more destinations than one invocation asks", async () => {
+  test("continues over the queue if there are more destinations than one invocation calls", async () => {
     await destinationsOf("mine", 2_100);
     const { services, asked, logged } = servicesWith((id) => id <= idOf("mine", 1_050));
     const upkeep = fakeQueue<UpkeepQueueMessage>();
@@ -169,7 +172,7 @@ describe("the watch", () => {
     expect(logged).not.toContainEqual(expect.objectContaining({ what: "rates_checked_in_part" }));
   });
 
-  test("says of how many it is where its time does not suffice, and goes on behind them the next time", async () => {
+  test("says how many it covers if its time does not suffice, and continues behind them the next time", async () => {
     await destinationsOf("mine", 6_000);
     const { services, asked, logged } = servicesWith(() => true);
     const upkeep = fakeQueue<UpkeepQueueMessage>();

@@ -72,7 +72,7 @@ async function someTraffic() {
 }
 
 describe("/metrics", () => {
-  test("counts every attempt by destination and result, by number, and by how long it took", async () => {
+  test("counts every attempt by destination and result, by number, and by duration", async () => {
     const { fine, shaky } = await someTraffic();
     const { value, types, response } = await scraped();
     expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
@@ -130,7 +130,7 @@ describe("/metrics", () => {
     expect(value("retrying_for_a_day")).toBe(0);
     world.clock.pass(24 * 3_600_000 + 1);
     const later = await scraped();
-    // What waits there was never attempted.
+    // The deliveries that wait there were never attempted.
     expect(later.value("retrying_for_a_day")).toBe(1);
     expect(later.value("oldest_due_seconds")).toBeGreaterThan(80_000);
   });

@@ -48,7 +48,7 @@ const shown = async (id: string) => {
 const rows = () => env.DB.prepare("SELECT * FROM destinations ORDER BY id").all();
 
 describe("an export", () => {
-  it("has the settings and every destination, without what is secret", async () => {
+  it("has the settings and every destination, without secrets", async () => {
     const [id, paused] = [await create(rich), await create({ status: "paused" })].sort();
     await call("PATCH", "/v1/tenants/acme", { retention_days: 7 });
     await call("POST", "/v1/destinations", { url: "https://example.com/in", tenant: "rival" });
@@ -65,7 +65,7 @@ describe("an export", () => {
       expect(JSON.stringify(document)).not.toContain(secret);
   });
 
-  it("names what it cannot open as omitted, and has everything else", async () => {
+  it("lists secrets that it cannot open as omitted, and has everything else", async () => {
     const [broken, whole] = [await create(rich), await create()];
     await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k9.AAAA' WHERE id = ?1")
       .bind(broken)
@@ -82,7 +82,7 @@ describe("an export", () => {
     ]);
   });
 
-  it("says into how many imports it is to be divided, which then make it whole elsewhere", async () => {
+  it("says into how many imports it is to be divided, which then restore it elsewhere", async () => {
     const id = await create();
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
@@ -104,7 +104,7 @@ describe("an export", () => {
     expect((await rows()).results).toHaveLength(201);
   });
 
-  it("has the secrets too, for the operator alone, and the audit trail says so", async () => {
+  it("also has the secrets, only for the operator, which the audit trail records", async () => {
     await create(rich);
     const [own] = (await exported("?secrets=true")).destinations;
     expect(own).toMatchObject({ secret: SECRET, headers: rich.headers, auth: rich.auth, omitted: [] });
@@ -146,7 +146,7 @@ describe("an import", () => {
     }
   });
 
-  it("changes what differs, and keeps secrets, pauses and destinations that it does not name", async () => {
+  it("changes differing fields, and keeps secrets, pauses and destinations that it does not name", async () => {
     const [id, other] = [await create(rich), await create()];
     const document = await exported();
     const own = document.destinations.find((one: { uid: string }) => one.uid === "orders");
@@ -163,7 +163,7 @@ describe("an import", () => {
     expect([after.secret, after.auth]).toEqual([SECRET, rich.auth]);
   });
 
-  it("without secrets gives new ones, and pauses what lacks its headers or credentials", async () => {
+  it("without secrets gives new ones, and pauses destinations that lack headers or credentials", async () => {
     const [id, plain] = [await create(rich), await create()];
     const document = await exported();
     await emptyDatabase();
@@ -174,7 +174,7 @@ describe("an import", () => {
     expect([(await shown(id)).status, (await shown(plain)).status]).toEqual(["paused", "active"]);
   });
 
-  it("that is a dry run says what it would do, and does nothing", async () => {
+  it("that is a dry run shows what it would do, and does nothing", async () => {
     await create(rich);
     const document = await exported("?secrets=true");
     await emptyDatabase();
@@ -308,7 +308,7 @@ describe("an import", () => {
     });
   });
 
-  it("is the operator's, and of destinations within the tenant's limit", async () => {
+  it("needs the operator, and respects the tenant's limit of destinations", async () => {
     const acme = testApi({ authenticate: async () => ({ tenant: "acme", scopes }) });
     const empty = { version: 1, destinations: [] };
     expect((await acme.call("POST", "/v1/tenants/acme/import", empty)).status).toBe(403);
@@ -341,7 +341,7 @@ describe("the versions of event types that destinations get", () => {
     );
   };
 
-  it("are those that they got before, also where they are created after a later version", async () => {
+  it("are those that they got before, even if they are created after a later version", async () => {
     const old = await create({ event_types: ["order.*"] });
     const other = await create({ event_types: ["bill.*"] });
     await publish();

@@ -61,7 +61,7 @@ const newTenant = async (tenant: string) => {
   return { destination: destination.json, event: event.json, key: key.json };
 };
 
-test("everything of it goes, the erasure is the receipt, and other tenants keep all", async () => {
+test("everything of a tenant is removed, with the erasure as receipt, and other tenants keep everything", async () => {
   const mine = await newTenant("acme");
   const theirs = await newTenant("rival");
   const svix = testApi({ services, create: createSvixApi });
@@ -92,7 +92,7 @@ test("everything of it goes, the erasure is the receipt, and other tenants keep 
   expect((await svix.call("GET", `/api/v1/app/${application.id}`)).status).toBe(200);
 });
 
-test("its application of the Svix API goes with it", async () => {
+test("a tenant's application of the Svix API is removed too", async () => {
   const svix = testApi({ services, create: createSvixApi });
   const { id } = (await svix.call("POST", "/api/v1/app", { name: "Acme" })).json;
   await svix.call("POST", `/api/v1/app/${id}/endpoint`, { url: "https://example.com/" });
@@ -101,7 +101,7 @@ test("its application of the Svix API goes with it", async () => {
   expect(await rowsOfAll("SELECT id FROM destinations WHERE deleted_at IS NULL")).toEqual([]);
 });
 
-test("its keys are refused, its sessions end, and portal links from before open none", async () => {
+test("a deleted tenant's keys are refused, its sessions end, and its portal links do not open", async () => {
   const { key } = await newTenant("acme");
   const portal = createPortal({ services: () => services });
   const link = async () =>
@@ -143,7 +143,7 @@ test("a link made after a deletion opens, however soon it ends; one from before 
   expect((await open(await link(3600))).status, "made in the millisecond of the deletion").toBe(403);
 });
 
-test("a link that does not say when it was made is worthless once its tenant was deleted", async () => {
+test("a link without a creation time is worthless once its tenant was deleted", async () => {
   const visit = { rules: {}, language: null, theme: null, return_url: null };
   const claims = { id: "x", keyId: null, tenant: "acme", scopes: ["read"] as const, visit };
   const link = async (id: string) => {
@@ -157,7 +157,7 @@ test("a link that does not say when it was made is worthless once its tenant was
   expect((await open(await link("second"))).status).toBe(403);
 });
 
-test("a link that is followed while its tenant is being deleted opens nothing", async () => {
+test("a link that is opened while its tenant is being deleted opens nothing", async () => {
   const { json } = await api.call("POST", "/v1/portal-links", { tenant: "acme" });
   world.clock.pass(1);
   const real = services.db;
@@ -181,7 +181,7 @@ const context = {
   props: {},
 } as unknown as ExecutionContext;
 
-test("may be repeated, also while five erasures are running, and after a failure anywhere", async () => {
+test("a deletion may be repeated, also while five erasures are running, and after any failure", async () => {
   await newTenant("acme");
   for (let i = 0; i < 5; i++) await api.call("POST", "/v1/erasures", { tenant: "acme", everything: true });
   let trips = 0;
@@ -199,7 +199,7 @@ test("may be repeated, also while five erasures are running, and after a failure
   expect((await remove()).status).toBe(202);
 });
 
-test("only an admin key of the operator may", async () => {
+test("only an admin key of the operator may delete a tenant", async () => {
   await newTenant("acme");
   const asTenant = testApi({ services, authenticate: async () => ({ tenant: "acme", scopes }) });
   const reader = testApi({

@@ -63,7 +63,7 @@ const all = async (tenant: string) => {
   };
 };
 
-test("what opens or describes something is gone, and another tenant keeps all", async () => {
+test("a tenant's keys, links and settings are removed, and another tenant keeps everything", async () => {
   await newTenant("acme");
   await newTenant("rival");
   const theirs = await all("rival");
@@ -96,7 +96,7 @@ test("what opens or describes something is gone, and another tenant keeps all", 
   expect(await all("rival")).toEqual(theirs);
 });
 
-test("a tenant may be removed again, with no settings and as many erasures running as it may have", async () => {
+test("a tenant may be removed again, without settings and with the most erasures running", async () => {
   for (let i = 0; i < 8; i++) {
     const { erasure, destinations } = await remove(`e${i}`, i);
     expect([erasure.id, destinations]).toEqual([`e${i}`, []]);
@@ -113,6 +113,6 @@ test.each([
   [undefined, 0, true],
   [undefined, undefined, false],
   [undefined, null, false],
-])("a link of %s, where its tenant was deleted at %s, is worthless: %s", (issuedAt, deletedAt, isVoid) => {
+])("a link of %s is worthless after its tenant's deletion at %s: %s", (issuedAt, deletedAt, isVoid) => {
   expect(isLinkVoid(issuedAt, deletedAt)).toBe(isVoid);
 });

@@ -17,7 +17,7 @@ test("tenants are listed by their names, a page at a time, each once", async () 
   expect([await page(), await page("b"), await page("d")]).toEqual([["a", "b"], ["c", "d"], []]);
 });
 
-test("a change of settings leaves the rest, and other tenants', as it was", async () => {
+test("a change of settings leaves other settings, and other tenants', unchanged", async () => {
   await changeTenantSettings(env.DB, "acme", { retentionDays: 7 }, 1);
   await changeTenantSettings(env.DB, "rival", { retentionDays: 3 }, 2);
   const changed = await changeTenantSettings(env.DB, "acme", { contactEmail: "a@b.example" }, 3);

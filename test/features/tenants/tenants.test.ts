@@ -1,4 +1,4 @@
-/** What an operator has set for a tenant: changed by the operator alone, read by the tenant's keys too. */
+/** A tenant's settings: only the operator changes them, and the tenant's keys read them too. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
@@ -26,7 +26,7 @@ describe("the settings of a tenant", () => {
     expect(await call("GET", "/v1/tenants/acme")).toMatchObject({ status: 200, json: nothing });
   });
 
-  it("change field by field, and null takes a setting back", async () => {
+  it("change field by field, and null resets a setting", async () => {
     await patch({ retention_days: 7, payload_free: true });
     const { status, json } = await patch({ contact_email: "ops+hooks@acme.example" });
     expect(status).toBe(200);
@@ -46,7 +46,7 @@ describe("the settings of a tenant", () => {
     expect((await call("GET", "/v1/tenants/rival")).json).toEqual({ ...nothing, tenant: "rival" });
   });
 
-  it("are read by the tenant's keys, and not changed by them", async () => {
+  it("can be read with the tenant's keys, but not changed", async () => {
     await patch({ retention_days: 7 });
     const acme = testApi({ authenticate: async () => ({ tenant: "acme", scopes }) });
     expect((await acme.call("GET", "/v1/tenants/acme")).json.retention_days).toBe(7);
@@ -92,12 +92,12 @@ describe("the settings of a tenant", () => {
     "%00",
     "x".repeat(65),
     "%F0%9F%92%A9",
-  ])("are 404 for %s, which is no name", async (name) => {
+  ])("are 404 for %s, which is not a name", async (name) => {
     expect((await call("GET", `/v1/tenants/${name}`)).status).toBe(404);
     expect((await patch({ retention_days: 7 }, name)).status).toBe(404);
   });
 
-  it("edited by hand into nonsense fail no request", async () => {
+  it("edited into nonsense fail no request", async () => {
     await patch({ retention_days: 7 });
     await env.DB.prepare(
       "UPDATE tenant_settings SET retention_days = -3, contact_email = 'x', payload_free = 'maybe', portal = '{'",

@@ -10,14 +10,14 @@ const document = documentOf(createApp());
 const answer = await createDocs(() => document).request("https://breakwater.example/llms.txt");
 const text = await answer.text();
 
-test("it is plain text, with the addresses of the deployment", () => {
+test("llms.txt is plain text, with the addresses of the deployment", () => {
   expect(answer.headers.get("content-type")).toContain("text/plain");
   expect(text.startsWith("# Breakwater\n\n> ")).toBe(true);
   for (const path of ["/openapi.json", "/openapi.md", "/docs", "/mcp", "/v1/events"])
     expect(text).toContain(`https://breakwater.example${path}`);
 });
 
-test("it lists every operation of the document, with its scope", () => {
+test("llms.txt lists every operation of the document, with its scope", () => {
   for (const [path, methods] of Object.entries(document.paths))
     for (const [method, { summary, security }] of Object.entries(methods)) {
       const scope = security[0]?.bearer?.[0];
@@ -26,7 +26,7 @@ test("it lists every operation of the document, with its scope", () => {
     }
 });
 
-test("its requests are those that the document has as examples", () => {
+test("the requests in llms.txt are the document's examples", () => {
   const [creation = "", posting = ""] = [...text.matchAll(/```sh\n([\s\S]*?)\n```/g)].map(([, code]) => code);
   expect(creation).toContain("https://breakwater.example/v1/destinations");
   const body = /--json '([\s\S]*)'$/.exec(posting)?.[1] ?? "";
@@ -35,7 +35,7 @@ test("its requests are those that the document has as examples", () => {
   );
 });
 
-test("its code verifies a signature, and no other", () => {
+test("the code in llms.txt verifies a valid signature, and no other", () => {
   const code = /```js\n([\s\S]*?)\n```/.exec(text)?.[1] ?? "";
   const check = `
     const body = Buffer.from('{"type":"order.paid"}');

@@ -21,7 +21,7 @@ const get = (path: string, headers = {}, of: Document = document) =>
 
 const html = await (await get("/docs")).text();
 
-/** What a reader sees of the part of the page that begins at an anchor. */
+/** The visible text of the part of the page that begins at an anchor. */
 function shownAt(id: string): string {
   const [, rest = ""] = html.split(`aria-labelledby="${id}"`);
   return textOf(rest.split("</article>")[0] ?? "");
@@ -134,7 +134,7 @@ describe.each(problemStatuses)("the type of a problem with status %i", (status) 
       expect(shown).toContain(text);
   });
 
-  test("tells a program the same as JSON", async () => {
+  test("gives a program the same as JSON", async () => {
     const answer = await get(type);
     expect(answer.headers.get("vary")).toBe("Accept");
     expect(await answer.json()).toEqual({
@@ -152,19 +152,19 @@ test("an unknown type of problem is not found", async () => {
   expect((await get("/problems/nonsense")).status).toBe(404);
 });
 
-test("of a schema with choices the fields of each are shown", () => {
+test("a schema with choices shows the fields of each", () => {
   const from = html.indexOf('aria-label="Fields of DestinationAuthInput"');
   const fields = html.slice(from, html.indexOf("</dl>", from));
   for (const name of ["username", "token", "header", "client_secret"])
     expect(fields).toContain(`<code>${name}</code>`);
 });
 
-test("the part about event types leads to those of the deployment, which only who signs in can see", () => {
+test("the part about event types links to those of the deployment, which need a sign-in", () => {
   const [, part = ""] = html.split('<h2 id="event-types">');
   expect(part.split("<article")[0]).toContain('<a href="/dashboard/event-types">');
 });
 
-test("anybody may request the texts, and each is made once for an origin", async () => {
+test("the texts need no key, and each is made once for an origin", async () => {
   let made = 0;
   let read = 0;
   const counted = new Proxy(document, {

@@ -22,7 +22,7 @@ function statusesIn(cell: string): number[] {
 }
 
 describe("the table of presets", () => {
-  test("is in docs/retry-policies.md as the presets are, with the rules for all of them", () => {
+  test("is in docs/retry-policies.md in accordance with the presets, with the rules for all of them", () => {
     expect(page).toContain(alignedTable(policyTableHead, policyTable()));
     expect(commonRules).not.toEqual([]);
     for (const rule of commonRules) expect(page).toContain(`- ${rule}\n`);

@@ -38,7 +38,7 @@ test("the guide covers every reason of a delivery", () => {
   expect(explained).toEqual(expect.arrayContaining(expected));
 });
 
-test("the guide explains each 4xx that commonly ends a delivery, and the dashboard leads there", () => {
+test("the guide explains each 4xx that commonly ends a delivery, and the dashboard links to it", () => {
   const explained = remedies.flatMap(({ reason }) => reason.match(/http_4\d\d/g) ?? []);
   for (const reason of explained)
     expect([reason, remedyAnchor(reason)]).toEqual([reason, `reason-${reason}`]);
@@ -63,7 +63,7 @@ test("the dashboard finds the place of each of these reasons, and of any status"
   expect(html).toContain(`id="${remedyAnchor(undefined)}"`);
 });
 
-test("a delivery in the dashboard leads to the place of its reason", () => {
+test("a delivery in the dashboard links to the place of its reason", () => {
   const delivery: DeliveryJson = {
     ...{ id: "dlv_1", event_id: "evt_1", destination_id: "dst_1", state: "retrying", reason: "http_503" },
     ...{ attempts: 1, give_up_at: "2026-11-24T09:00:00.000Z", log: [] },

@@ -85,7 +85,7 @@ describe("an agent whose key needs approval", () => {
     );
   });
 
-  describe("asks for every tool that changes something", () => {
+  describe("requests approval for every tool that changes something", () => {
     test.each(changingTools)("$name", async ({ name }) => {
       const { key } = await agentKey();
       const before = await countRows("agent_actions");
@@ -104,7 +104,7 @@ describe("an agent whose key needs approval", () => {
     expect((await use("get_destination", pause())).value.id).toBe(own.ids.destinations);
   });
 
-  test("changes nothing by another way: not by the API, and not at the dashboard", async () => {
+  test("cannot change anything another way: not by the API, and not at the dashboard", async () => {
     const { key } = await agentKey();
     const { value } = await agentOf(key)("pause_destination", pause());
     const { call } = testApi();
@@ -128,7 +128,7 @@ describe("an agent whose key needs approval", () => {
     expect((await browser.get("/dashboard/actions")).html).not.toContain("/dashboard/keys");
   });
 
-  test("asks once for the same, and for no more than a person can look through", async () => {
+  test("requests the same action once, and a limited number of actions", async () => {
     const use = agentOf((await agentKey()).key);
     const ids = [await use("pause_destination", pause()), await use("pause_destination", pause())];
     expect(ids[0]?.value.action_id).toBe(ids[1]?.value.action_id);
@@ -155,7 +155,7 @@ describe("an agent whose key needs approval", () => {
     });
   });
 
-  test("asks for nothing that its arguments or its scopes rule out", async () => {
+  test("requests nothing that its arguments or its scopes rule out", async () => {
     const use = agentOf((await agentKey()).key);
     expect((await use("pause_destination", { destination_id: "x" })).value.errors).toHaveLength(1);
     const reader = agentOf((await agentKey({ scopes: ["read"] })).key);
@@ -191,7 +191,7 @@ describe("an action", () => {
     expect(paused).toHaveLength(1);
   });
 
-  test("that is refused changes nothing, and its agent learns it", async () => {
+  test("that is refused changes nothing, and its agent is informed", async () => {
     const { at, action, key } = await asked();
     const browser = await signedIn();
     expect((await browser.post(`${at}/refuse`)).status).toBe(303);
@@ -222,7 +222,7 @@ describe("an action", () => {
     expect(refused.html).toContain("has ended");
   });
 
-  test("is approved by nobody who may not do the same", async () => {
+  test("can be approved only by someone who may do the same", async () => {
     const { at } = await asked();
     const reader = await signedInWith({ tenant: "acme", scopes: ["read"] });
     expect((await reader.get(at)).html).not.toContain(`${at}/approve`);
@@ -252,7 +252,7 @@ describe("an action", () => {
     expect((await use("get_action", { action_id: foreign.ids.actions })).isError).toBe(true);
   });
 
-  test("shows what an agent has written as text", async () => {
+  test("shows an agent's input as text", async () => {
     const { key } = await agentKey();
     const { value } = await agentOf(key)("set_filter", { ...pause(), filter: { a: "<script>x</script>" } });
     const { html } = await (await signedIn()).get(pathOf(value.approve_at));
@@ -267,7 +267,7 @@ describe("in the portal", () => {
     return /eyJ[\w-]+\.[\w-]+\.[\w-]+/.exec(html)?.[0] ?? "";
   }
 
-  test("the visitor approves what an agent of the visit asks for, in the visitor's language", async () => {
+  test("the visitor approves requests of an agent of the visit, in the visitor's language", async () => {
     const browser = await visitor("acme", { language: "de" });
     const use = agentOf(await tokenOf(browser));
     const { value } = await use("pause_destination", pause());
@@ -295,7 +295,7 @@ describe("in the portal", () => {
     expect(await statusNow()).toBe("active");
   });
 
-  test("rights that were taken away since, or an ended visit, carry nothing out", async () => {
+  test("nothing is carried out after rights were removed or the visit has ended", async () => {
     const browser = await visitor("acme");
     const { value } = await agentOf(await tokenOf(browser))("pause_destination", pause());
     await native.call("PATCH", "/v1/tenants/acme", { portal: { may_edit_endpoints: false } });
@@ -308,7 +308,7 @@ describe("in the portal", () => {
   });
 });
 
-test("what agents of a tenant have asked for goes with the tenant", async () => {
+test("requests of a tenant's agents are removed with the tenant", async () => {
   await native.call("DELETE", "/v1/tenants/acme?confirm=acme");
   expect(await countRows("agent_actions")).toBe(0);
 });

@@ -27,7 +27,7 @@ async function fetchHere(input: string | URL | Request, init?: RequestInit): Pro
 const url = new URL("http://localhost/mcp");
 const headers = { authorization: `Bearer ${KEY}` };
 
-/** What a client can do here. */
+/** The actions of a client. */
 type Connected = Readonly<{
   names: () => Promise<string[]>;
   call: (name: string, input: object) => Promise<Readonly<{ content: unknown; isError?: unknown }>>;

@@ -1,4 +1,7 @@
-/** Two independent clients subscribe to events over MCP: one that knows the extension, and one that has to be told each message. */
+/**
+ * Two independent clients subscribe to events over MCP: one that knows the extension, and one that is given each
+ * message.
+ */
 import { env } from "cloudflare:workers";
 import { createMCPClient, experimental_createMCPEventWebhook } from "@ai-sdk/mcp";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -25,7 +28,7 @@ const asRequest = (call: Call) =>
 
 type Occurrence = Readonly<{ eventId: string; data: unknown; cursor?: string }>;
 
-/** What a client does with one subscription, and what has arrived of it, verified. */
+/** A client's actions on one subscription, and its verified arrivals. */
 type Subscriber = Readonly<{
   names: () => Promise<unknown[]>;
   subscribe: (filter: object) => Promise<Record<string, unknown>>;
@@ -129,7 +132,7 @@ async function ofOfficial(events: EventsWorld): Promise<Subscriber> {
 test.each<[string, (events: EventsWorld) => Promise<Subscriber>]>([
   ["the AI SDK's client", ofAiSdk],
   ["the official client", ofOfficial],
-])("%s subscribes, verifies, renews, rotates its secret, and recovers what it has missed", async (_, connect) => {
+])("%s subscribes, verifies, renews, rotates its secret, and recovers missed events", async (_, connect) => {
   const events = await newEventsWorld();
   const { world, happen, to } = events;
   const client = await connect(events);

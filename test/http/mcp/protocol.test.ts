@@ -89,7 +89,7 @@ test("a tool's name may come in base64", async () => {
   expect(status).toBe(200);
 });
 
-test("an unknown revision is refused with those that are spoken", async () => {
+test("an unknown revision is refused with the supported ones", async () => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "1900-01-01",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -179,7 +179,7 @@ test("messages that are refused, and notifications, count as reads", async () =>
   }
 });
 
-test("trouble of the database is 503 with Retry-After, and is not described", async () => {
+test("a failing database is 503 with Retry-After, without a description", async () => {
   const db = {
     prepare: () => {
       throw new Error("D1_ERROR: Network connection lost.");

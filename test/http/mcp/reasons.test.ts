@@ -39,7 +39,7 @@ async function posted(tenant: string, options: object = {}) {
   return json as { id: string; deliveries: { destination_id: string }[] };
 }
 
-/** What a delivery's row has of a reason. */
+/** The columns of a delivery's row for a reason. */
 function rowOf(reason: string): object {
   const isIn = (list: readonly string[]) => list.includes(reason);
   if (isIn(waitingReasons)) return { state: "waiting", reason, attempts: 1 };
@@ -136,7 +136,7 @@ describe("an agent finds out why a delivery has not arrived, in at most four cal
     });
   });
 
-  test("what the gate says now, where the delivery's row is older", async () => {
+  test("what the gate says now, if the delivery's row is older", async () => {
     const destination = await destinationOf("acme");
     const { id } = await posted("acme");
     await insertDelivery(destination, id, rowOf("concurrency"));

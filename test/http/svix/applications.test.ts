@@ -73,7 +73,7 @@ describe("an application", () => {
       expect((await call("GET", `/api/v1/app/${name}`)).json).toEqual(created);
   });
 
-  it("is refused with a uid that another has, or handed back with get_if_exists", async () => {
+  it("is refused with a uid that another has, or returned with get_if_exists", async () => {
     const { id } = await create(full);
     const again = await call("POST", "/api/v1/app", { name: "B", uid: full.uid });
     expect([again.status, again.json.code]).toEqual([409, "conflict"]);
@@ -89,7 +89,7 @@ describe("an application", () => {
     expect((await call("GET", "/api/v1/app")).json.data).toHaveLength(1);
   });
 
-  it("keeps with PATCH what is left out, and resets it with PUT", async () => {
+  it("keeps omitted fields with PATCH, and resets them with PUT", async () => {
     await create(full);
     const patched = await call("PATCH", `/api/v1/app/${full.uid}`, { name: "New" });
     expect(patched.json).toMatchObject({ ...full, name: "New" });
@@ -105,7 +105,7 @@ describe("an application", () => {
     expect((await call("GET", `/api/v1/app/${id}`)).json.uid).toBe("b");
   });
 
-  it("is created by PUT under a uid that nothing has, and not under an id", async () => {
+  it("is created by PUT with an unused uid, but not with an id", async () => {
     const put = await call("PUT", "/api/v1/app/new-one", { name: "N" });
     expect([put.status, put.json.uid]).toEqual([201, "new-one"]);
     expect((await call("PUT", "/api/v1/app/app_none", { name: "N" })).status).toBe(404);
@@ -131,7 +131,7 @@ describe("an application", () => {
     expect([rest.data[0].id, rest.data.length, rest.done]).toEqual([ids[2], 1, true]);
   });
 
-  it("is all that a key of its tenant sees, which creates no others", async () => {
+  it("is all that a key of its tenant sees, which cannot create others", async () => {
     const { id } = await create(full);
     const other = await create({ name: "B", uid: "b" });
     const bound = testApi({ create: createSvixApi, authenticate: async () => ({ tenant: id, scopes }) });
@@ -143,7 +143,7 @@ describe("an application", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM applications").first("n")).toBe(2);
   });
 
-  it("is not changed or deleted by a key of its tenant, which learns of no other uid either", async () => {
+  it("cannot be changed or deleted with a key of its tenant, which does not reveal other uids either", async () => {
     const { id } = await create(full);
     const other = await create({ name: "B", uid: "taken" });
     const gone = await create({ name: "C" });
@@ -167,7 +167,7 @@ describe("an application", () => {
     expect(await everythingStored()).toBe(before);
   });
 
-  it("has no uid that looks like an id, in whatever request it is made", async () => {
+  it("cannot have a uid that looks like an id, in any request", async () => {
     const [gone, kept] = [await create({ name: "A" }), await create({ name: "B", uid: "b" })];
     await call("DELETE", `/api/v1/app/${gone.id}`);
     const message = { eventType: "a.b", payload: {}, application: { name: "C" } };
@@ -181,11 +181,11 @@ describe("an application", () => {
       expect([path, (await call(method, path, body)).status]).toEqual([path, 422]);
     expect((await call("PUT", `/api/v1/app/${gone.id}`, { name: "C" })).status).toBe(404);
     expect((await call("GET", `/api/v1/app/${gone.id}`)).status).toBe(404);
-    // Those of Svix look otherwise, and are what an imported application is found by.
+    // Svix's ids have another form, and an imported application is found by them.
     expect((await create({ name: "D", uid: "app_1srOrx2ZWZBpBUvZwXKQmoEYga2" })).name).toBe("D");
   });
 
-  it("needs the scope of what is done with it", async () => {
+  it("needs the scope of each operation", async () => {
     const { id } = await create(full);
     const reader = testApi({ create: createSvixApi, authenticate: async () => ({ scopes: ["read"] }) });
     expect((await reader.call("GET", `/api/v1/app/${id}`)).status).toBe(200);

@@ -44,7 +44,7 @@ describe("recover", () => {
     expect(steps).toContainEqual({ replay: json.id });
   });
 
-  it("is up to now without an until", async () => {
+  it("ends now by default", async () => {
     const { json } = await start("recover", { since: SINCE, until: null });
     expect((await native.call("GET", `/v1/replays/${json.id}`)).json.until).toBe(UNTIL);
   });
@@ -70,13 +70,13 @@ describe("recover", () => {
     expect((await start("recover", other, repeat)).status).toBe(409);
   });
 
-  it("is of an endpoint that there is", async () => {
+  it("needs an existing endpoint", async () => {
     expect((await call("POST", "/api/v1/app/acme/endpoint/none/recover", { since: SINCE })).status).toBe(404);
   });
 });
 
 describe("replay missing", () => {
-  it("replays what the endpoint has never got", async () => {
+  it("replays messages that the endpoint has never got", async () => {
     const { status, json } = await start("replay-missing", { since: SINCE });
     expect([status, json.task]).toEqual([202, "endpoint.replay"]);
     const replay = (await native.call("GET", `/v1/replays/${json.id}`)).json;
@@ -89,7 +89,7 @@ describe("bulk replay", () => {
   it.each<[number, string, string]>([
     [0, "delivered", "endpoint.bulk-replay"],
     [2, "dead", "endpoint.recover"],
-  ])("with status %i replays what is %s", async (status, include, task) => {
+  ])("with status %i replays %s deliveries", async (status, include, task) => {
     const filter = { eventTypes: ["a"], tag: "eu", channel: null };
     const { json } = await start("bulk-replay", { since: SINCE, status, ...filter });
     expect(json).toMatchObject({ task, status: "running" });
@@ -151,7 +151,7 @@ describe("background tasks", () => {
     expect(await ids(`limit=1&iterator=${page.iterator}`)).toEqual([first]);
   });
 
-  it("of another tenant are not there for a key that is bound to one", async () => {
+  it("of another tenant are hidden from a bound key", async () => {
     const [first] = await two();
     const { json } = await native.call("POST", "/v1/keys", { scopes: ["read"], tenant: "app_other" });
     const headers = { authorization: `Bearer ${json.key}` };

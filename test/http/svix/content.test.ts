@@ -39,7 +39,7 @@ describe("the content of a message", () => {
     expect(await payloadOf(kept)).toEqual({ card: "4242" });
   });
 
-  it("is not removed for what there is not, nor with another tenant's key", async () => {
+  it("is not removed for an unknown message, nor with another tenant's key", async () => {
     const id = await post("one");
     for (const name of ["none", "evt_0000000000000", "%00"])
       expect((await call("DELETE", at(`${name}/content`))).status).toBe(404);
@@ -84,7 +84,7 @@ describe("the content of all messages", () => {
     expect((await call("POST", at("expunge-all-contents"), {}, headers)).status).toBe(404);
   });
 
-  it("is no task where it is an erasure of another kind, or of another tenant", async () => {
+  it("does not count as a task if it is an erasure of another kind, or of another tenant", async () => {
     const id = await post("one");
     const one = (await native.call("POST", "/v1/erasures", { tenant: app, event_id: id })).json.id;
     const other = (await native.call("POST", "/v1/erasures", { tenant: "b", everything: true })).json.id;

@@ -1,4 +1,4 @@
-/** What a message costs through the Svix API beside an event of the native one, on the figures that D1 reports. */
+/** The cost of a message through the Svix API compared with an event of the native one, by the figures that D1 reports. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { createSvixApi } from "../../../src/http/svix/app.ts";

@@ -1,4 +1,4 @@
-/** What an endpoint has got and would get, in the Svix API: counts, messages and the precheck. */
+/** The messages of an endpoint in the Svix API: counts, lists, and the precheck. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { bundleOf, indexOf } from "../../../src/core/bundle.ts";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
@@ -60,7 +60,7 @@ describe("the stats of an endpoint", () => {
     expect((await call("GET", at(`stats?since=${before}`))).json).toEqual(counts);
   });
 
-  it("are zero of one that has got nothing, and are nobody else's", async () => {
+  it("are zero for one that has got nothing, and do not include others'", async () => {
     await call("POST", "/api/v1/app", { name: "B", uid: "b" });
     await call("POST", "/api/v1/app/b/endpoint", { url: "https://b.example/", uid: "other" });
     await inState("dead");
@@ -94,7 +94,7 @@ describe("the messages of an endpoint", () => {
     expect((await list("with_content=false")).data[0].payload).toEqual({});
   });
 
-  it("have not been attempted yet where they are not listed", async () => {
+  it("have not been attempted yet if they are not listed", async () => {
     await post({ eventId: "a" });
     expect(await names()).toEqual([]);
   });
@@ -130,7 +130,7 @@ describe("the messages of an endpoint", () => {
     expect(paged).toEqual(["d", "c", "b", "a"]);
   });
 
-  it("refuse what they cannot filter by, and an iterator of another list", async () => {
+  it("refuse unsupported filters, and an iterator of another list", async () => {
     for (const query of ["event_types=a,b", "channel=a%20b", "status=5", "iterator=evt_1", "limit=0"])
       expect((await call("GET", at(`msg?${query}`))).status).toBe(422);
   });
@@ -149,7 +149,7 @@ describe("the precheck of a message", () => {
     expect(await active({ eventType: "order.lost" })).toBe(true);
   });
 
-  it("looks at channels: an endpoint with some takes only messages with one of them", async () => {
+  it("considers channels: an endpoint with some takes only messages with one of them", async () => {
     await call("PATCH", "/api/v1/app/acme/endpoint/hook", { channels: ["eu"] });
     const message = { eventType: "order.paid" };
     expect(await active(message)).toBe(false);
@@ -160,7 +160,7 @@ describe("the precheck of a message", () => {
       expect((await call("POST", path, { ...message, channels })).status).toBe(422);
   });
 
-  it("refuses what is no event type", async () => {
+  it("refuses an invalid event type", async () => {
     for (const eventType of [undefined, 1, "a b", ""]) {
       const { status, json } = await call("POST", "/api/v1/app/acme/msg/precheck/active", { eventType });
       expect([status, json.detail[0].loc]).toEqual([422, ["body", "eventType"]]);

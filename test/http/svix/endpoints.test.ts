@@ -50,7 +50,7 @@ describe("an endpoint", () => {
     expect((await call("GET", `/api/v1/app/acme/endpoint`)).json).toMatchObject({ data: [json], done: true });
   });
 
-  it("is a destination that gets the data alone, signed in both forms", async () => {
+  it("is a destination that gets only the data, signed in both forms", async () => {
     const { id } = await create();
     const { json } = await native.call("GET", `/v1/destinations/${id}`);
     expect(json).toMatchObject({
@@ -85,7 +85,7 @@ describe("an endpoint", () => {
     expect((await call("GET", `${at}/two`)).json.description).toBe("");
   });
 
-  it("is left as it was when another takes the uid at the same moment", async () => {
+  it("stays as it was when another takes the uid at the same moment", async () => {
     const made = [await create(), await create()];
     const changes = await Promise.all(
       made.map(({ id }) =>
@@ -98,13 +98,13 @@ describe("an endpoint", () => {
     expect((await call("GET", `${at}/${other.id}`)).json).toEqual(other);
   });
 
-  it("is created once of two that take one uid at the same moment", async () => {
+  it("is created only once when two take one uid at the same moment", async () => {
     const both = await Promise.all([1, 2].map(() => call("POST", at, { url, uid: "one" })));
     expect(both.map(({ status }) => status).toSorted()).toEqual([201, 409]);
     expect(await countRows("destinations")).toBe(1);
   });
 
-  it("keeps with PATCH what is left out, and resets it with PUT", async () => {
+  it("keeps omitted fields with PATCH, and resets them with PUT", async () => {
     const { id } = await create(full);
     const patched = (await call("PATCH", `${at}/${id}`, { description: "New" })).json;
     expect(patched).toMatchObject({ ...full, description: "New" });
@@ -113,7 +113,7 @@ describe("an endpoint", () => {
     expect(put).toMatchObject({ throttleRate: null, metadata: {}, disabled: false, channels: null });
   });
 
-  it("gets messages of its channels, until null takes them away", async () => {
+  it("gets messages of its channels, until null removes them", async () => {
     const { id } = await create({ channels: ["eu", "us"] });
     const taken = async (channels?: string[]) => {
       const message = { eventType: "order.paid", payload: {}, ...(channels && { channels }) };
@@ -127,14 +127,14 @@ describe("an endpoint", () => {
     expect([await taken(["asia"]), await taken()]).toEqual([[id], [id]]);
   });
 
-  it("is updated by the former names of its event types and its rate too", async () => {
+  it("can also be updated by the former names of its event types and its rate", async () => {
     const { id } = await create(full);
     const former = { filterTypes: ["order.sent"], rateLimit: 7 };
     const put = (await call("PUT", `${at}/${id}`, { url, ...former })).json;
     expect(put).toMatchObject({ ...former, eventTypes: ["order.sent"], throttleRate: 7 });
   });
 
-  it("is created by PUT under a uid that nothing has", async () => {
+  it("is created by PUT with an unused uid", async () => {
     const { status, json } = await call("PUT", `${at}/fresh`, { url });
     expect([status, json.uid]).toEqual([201, "fresh"]);
     expect((await call("PUT", `${at}/dst_00000000000000000000`, { url })).status).toBe(404);
@@ -154,13 +154,13 @@ describe("an endpoint", () => {
     let now = Date.parse(AT);
     const ticking = testApi({ create: createSvixApi, services: { now: () => now++ } });
     expect((await ticking.call("POST", at, { url, disabled: true })).status).toBe(201);
-    // Whatever happens after its creation happens later.
+    // Everything after its creation happens at a later time.
     const times = "SELECT created_at, status_changed_at FROM destinations";
     const row = await env.DB.prepare(times).first<{ created_at: number; status_changed_at: number }>();
     expect(row?.status_changed_at).toBe(row?.created_at);
   });
 
-  it("has the rate of its application unless it has one of its own", async () => {
+  it("has the rate of its application unless it has its own", async () => {
     const [own, shared] = [await create({ throttleRate: 3 }), await create()];
     await call("PATCH", "/api/v1/app/acme", { throttleRate: 20 });
     const rateOf = async (id: string) =>
@@ -172,7 +172,7 @@ describe("an endpoint", () => {
     expect(await rateOf(own.id)).toBe(20);
   });
 
-  it("is gone when it is deleted, with its application too", async () => {
+  it("is gone when it is deleted, or its application", async () => {
     const [one, two] = [await create(), await create({ uid: "two" })];
     expect((await call("DELETE", `${at}/${one.id}`)).status).toBe(204);
     expect((await call("GET", `${at}/${one.id}`)).status).toBe(404);
@@ -202,7 +202,7 @@ describe("an endpoint", () => {
 });
 
 describe("the secret of an endpoint", () => {
-  it("is the caller's own or a new one, with or without its prefix, and is rotated", async () => {
+  it("is the caller's or a new one, with or without its prefix, and is rotated", async () => {
     const { id } = await create({ secret: SECRET });
     expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
     const rotated = await call("POST", `${at}/${id}/secret/rotate`, { gracePeriodSeconds: 60 });
@@ -215,13 +215,13 @@ describe("the secret of an endpoint", () => {
     expect(previous_secrets).toEqual([{ expires_at: "2026-11-21T09:01:00.000Z" }]);
   });
 
-  it("is shown to keys of the scope admin alone", async () => {
+  it("is shown only to keys with the scope admin", async () => {
     const { id } = await create();
     const reader = testApi({ create: createSvixApi, authenticate: async () => ({ scopes: ["read"] }) });
     expect((await reader.call("GET", `${at}/${id}/secret`)).status).toBe(403);
   });
 
-  it("is not changed by PATCH, which refuses one", async () => {
+  it("is refused by PATCH", async () => {
     const { id } = await create({ secret: SECRET });
     const { status, json, text } = await call("PATCH", `${at}/${id}`, {
       secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -231,7 +231,7 @@ describe("the secret of an endpoint", () => {
     expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
   });
 
-  it("is refused by the names that the Svix API has", async () => {
+  it("is refused under the field names of the Svix API", async () => {
     const { id } = await create();
     const { status, json } = await call("POST", `${at}/${id}/secret/rotate`, { gracePeriodSeconds: -1 });
     expect([status, json.detail[0].loc]).toEqual([422, ["body", "gracePeriodSeconds"]]);
@@ -274,7 +274,7 @@ describe("the transformation of an endpoint", () => {
     }
   });
 
-  test("is Svix's function: shown as it was saved, and called with what Svix calls it with", async () => {
+  test("is Svix's function: shown as it was saved, and called with the same arguments as at Svix", async () => {
     const { id } = await create();
     const path = `${at}/${id}/transformation`;
     const code = `function handler(webhook) {

@@ -44,7 +44,7 @@ describe("an event type", () => {
     expect((await create()).json.archived).toBe(false);
   });
 
-  it("keeps with PATCH what is left out, its example and its validation, and replaces it with PUT", async () => {
+  it("keeps omitted fields, its example and its validation with PATCH, and replaces them with PUT", async () => {
     const known = { schema, example: { total: 1 }, validate: true, description: "Paid" };
     await native.call("PUT", "/v1/event-types/order.paid", known);
     const patched = (await call("PATCH", one, { description: "New" })).json;
@@ -78,7 +78,7 @@ describe("an event type", () => {
     expect((await call("DELETE", one)).status).toBe(404);
   });
 
-  it("is read with the key of an application, and not changed", async () => {
+  it("can be read with the key of an application, but not changed", async () => {
     await create();
     const bound = testApi({ create: createSvixApi, authenticate: async () => ({ tenant: "app_a", scopes }) });
     expect((await bound.call("GET", one)).status).toBe(200);

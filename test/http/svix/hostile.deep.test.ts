@@ -1,4 +1,7 @@
-/** Whatever is sent to a route of the Svix API, the answer is the caller's fault or a result, never an internal error. */
+/**
+ * Every request to a route of the Svix API is answered with a fault of the caller or a result, never with an internal
+ * error.
+ */
 import { beforeAll, expect, test } from "vitest";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";
@@ -92,7 +95,7 @@ test.each([...new Set(routes)].filter((route) => !route.startsWith("DELETE")))("
   expect(shapes).toEqual([]);
 });
 
-test("the fields that routes read are found", () => {
+test("the test finds the fields that routes read", () => {
   expect([...read]).toEqual(expect.arrayContaining(["uid", "eventTypes", "deliverAt", "statusCodeClass"]));
   expect(read.size).toBeGreaterThan(30);
 });

@@ -81,7 +81,7 @@ x-webhooks:
     expect(await names()).toEqual([]);
   });
 
-  it("archives the others with replaceAll alone, and unarchives what it imports", async () => {
+  it("archives other types only with replaceAll, and unarchives imported ones", async () => {
     for (const name of ["old", "order.sent"])
       await native.call("PUT", `/v1/event-types/${name}`, { archived: name === "order.sent" });
     await post({ spec });
@@ -92,7 +92,7 @@ x-webhooks:
     expect((await typeOf("old")).archived).toBe(true);
   });
 
-  it("keeps what the document does not say: validation, and schema and example where it has none", async () => {
+  it("keeps what the document lacks: validation, and schema and example if it has none", async () => {
     const kept = { schema: { type: "integer" }, example: 7, validate: true };
     for (const name of ["order.paid", "order.sent"])
       await native.call("PUT", `/v1/event-types/${name}`, kept);
@@ -106,7 +106,7 @@ x-webhooks:
     expect((await typeOf("order.paid")).example).toBeNull();
   });
 
-  it("is refused as a whole for one fault, which it names", async () => {
+  it("is refused as a whole for one fault, which is named", async () => {
     const webhooks = { ...spec.webhooks, bad: webhook({ type: "text" }) };
     const { status, json } = await post({ spec: { webhooks } });
     const msg = expect.stringMatching(/^\/webhooks\/bad\/.*schema\/type is .*; expected one of null/);
@@ -114,7 +114,7 @@ x-webhooks:
     expect(await names()).toEqual([]);
   });
 
-  it("is refused as a whole where the catalogue has no room", async () => {
+  it("is refused as a whole if the catalogue has no room", async () => {
     const some = (count: number, name: string) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`${name}.${i}`, { post: {} }]));
     expect((await post({ spec: { webhooks: some(MOST_TYPES - 1, "a") } })).status).toBe(200);
@@ -152,11 +152,11 @@ x-webhooks:
     expect(await names()).toEqual([]);
   });
 
-  it("is larger than a megabyte: 413", async () => {
+  it("is refused with 413 above a megabyte", async () => {
     expect((await post({ specRaw: "a".repeat(1024 * 1024) })).status).toBe(413);
   });
 
-  it("is not for a key that is bound to a tenant", async () => {
+  it("is refused to a key that is bound to a tenant", async () => {
     const { json } = await native.call("POST", "/v1/keys", { scopes: ["admin"], tenant: "a" });
     const headers = { authorization: `Bearer ${json.key}` };
     expect((await post({ spec }, headers)).status).toBe(403);

@@ -104,7 +104,7 @@ function sourceOf(name: string): FakeSvix {
   return source;
 }
 
-/** What an import from this source has to make, as the SDK shows it at the target. */
+/** The expected result of an import from this source, as the SDK shows it at the target. */
 async function expectCopied(name: string, source: FakeSvix): Promise<void> {
   const all = (await svix.application.list({ limit: 250 })).data.filter(({ uid }) => uid?.includes(name));
   expect(all.map(({ uid }) => uid).sort()).toEqual([`app_${name}_2`, name].sort());
@@ -121,7 +121,7 @@ async function expectCopied(name: string, source: FakeSvix): Promise<void> {
 }
 
 describe("an import", () => {
-  test("copies what is there, the deliveries verify with the old secrets, and a second run changes nothing", async () => {
+  test("copies everything, so that deliveries verify with the old secrets, and a second run changes nothing", async () => {
     const source = sourceOf("whole");
     const { url, stop } = await serveFake(source);
     const report = join(mkdtempSync(join(tmpdir(), "import-")), "report.json");
@@ -181,7 +181,7 @@ describe("an import", () => {
     }
   });
 
-  test("that is killed at any of its writes goes on when it is run again, and makes nothing twice", async () => {
+  test("that is killed at any of its writes continues when it is run again, and creates nothing twice", async () => {
     const source = sourceOf("kill");
     const { url, stop } = await serveFake(source);
     let killIn = 0;
@@ -259,7 +259,7 @@ describe("an import", () => {
     }
   });
 
-  test("that the target refuses says so, and exits with 1; a mistake in the command line with 2", async () => {
+  test("that the target refuses says so, and exits with 1; a mistake in the command line exits with 2", async () => {
     const source = new FakeSvix();
     source.applications = [
       fakeApplication("app_refused", {}, [fakeEndpoint("ep_r", { url: "http://metadata.google.internal/" })]),

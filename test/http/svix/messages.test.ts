@@ -54,7 +54,7 @@ describe("a message", () => {
     expect((await call("GET", `${at}/${json.id}?with_content=false`)).json.payload).toEqual({});
   });
 
-  it("is taken once with an eventId: a repeat is 409, with other content too", async () => {
+  it("is accepted once with an eventId: a repeat is 409, also with other content", async () => {
     await post({ eventId: "order-1" });
     for (const payload of [message.payload, { total: 1 }]) {
       const { status, json } = await post({ eventId: "order-1", payload });
@@ -63,7 +63,7 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toHaveLength(1);
   });
 
-  it("is handed back to the SDK's own repeat of a request, with an eventId or without", async () => {
+  it("is returned to the SDK's own repeat of a request, with an eventId or without", async () => {
     const key = { "idempotency-key": "auto_1" };
     const retry = { ...key, "svix-retry-count": "1" };
     for (const body of [{ eventId: "order-1" }, {}]) {
@@ -74,7 +74,7 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toHaveLength(2);
   });
 
-  it("loses its content at once where that is deleted, and cannot be sent again", async () => {
+  it("loses its content at once when that is deleted, and cannot be sent again", async () => {
     const { id } = (await post({ eventId: "order-1" })).json;
     await post({ payload: { total: 7 } });
     const foreign = (await call("POST", "/api/v1/app", { name: "Rival" })).json.id;
@@ -103,7 +103,7 @@ describe("a message", () => {
     expect((await call("GET", `/api/v1/app/${id}/msg`)).json.data).toEqual([]);
   });
 
-  it("brings along an application that there is not yet", async () => {
+  it("creates an application that does not exist yet", async () => {
     const path = "/api/v1/app/fresh/msg";
     expect((await call("POST", path, message)).status).toBe(404);
     const application = { name: "Fresh", uid: "fresh" };
@@ -131,7 +131,7 @@ describe("a message", () => {
     expect((await call("GET", at)).text).toContain('"payload":{"id":12345678901234567890,"sum":1.00}');
   });
 
-  it("is sent as it is with the SDK's raw payload", async () => {
+  it("is sent unchanged with the SDK's raw payload", async () => {
     const headers = { "content-type": "text/xml" };
     const { json } = await post({ payload: {}, transformationsParams: { rawPayload: "<a/>", headers } });
     expect((await native.call("GET", `/v1/events/${json.id}`)).json).toMatchObject({
@@ -155,7 +155,7 @@ describe("a message", () => {
     }
   });
 
-  it("is shown with an empty payload where it is no object, which typed SDKs could not read", async () => {
+  it("is shown with an empty payload if its data is not an object, which typed SDKs could not read", async () => {
     for (const payload of ["[1]", '"text"', "1", "12345678901234567890", "null"]) {
       const { json } = await call("POST", at, `{"eventType":"a","payload":${payload}}`);
       expect([payload, json.payload]).toEqual([payload, {}]);
@@ -218,7 +218,7 @@ describe("an example of an event type", () => {
   const send = (eventType: string, also: object = {}) =>
     call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType, ...also });
 
-  it("is sent to the endpoint alone", async () => {
+  it("is sent only to the endpoint", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
     await call("POST", `/api/v1/app/${app}/endpoint`, { url: "https://another.example/hooks" });
     deliveries();
@@ -237,7 +237,7 @@ describe("an example of an event type", () => {
     expect(shown.deliveries).toMatchObject([{ destination_id: endpoint }]);
   });
 
-  it("is refused where the type is unknown, has no example, or is not taken", async () => {
+  it("is refused if the type is unknown, has no example, or is not taken", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", {});
     await native.call("PUT", "/v1/event-types/other", { example: 1, schema: true });
     const statuses = [await send("none"), await send("order.paid"), await send("other")].map(
@@ -246,7 +246,7 @@ describe("an example of an event type", () => {
     expect(statuses).toEqual([404, 422, 422]);
   });
 
-  it("is refused with a payload of the caller's own", async () => {
+  it("is refused with the caller's own payload", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
     const { status, json } = await send("order.paid", { payload: { total: 2 } });
     expect([status, json.detail[0].loc]).toEqual([422, ["body", "payload"]]);
@@ -287,7 +287,7 @@ describe("attempts", () => {
     expect((await call("GET", `${at}/${id}/attempt/atmpt_none`)).status).toBe(404);
   });
 
-  it("lose what the receiver answered when that is deleted, each by itself, once the delivery has ended", async () => {
+  it("lose the receiver's answer when that is deleted, individually, once the delivery has ended", async () => {
     const other = { ...failure, at: NOW + 3_000, excerpt: "still busy" };
     const id = await attempted("dead", [failure, other]);
     const list = async () => (await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data;
@@ -360,13 +360,13 @@ describe("attempts", () => {
     expect(paged).toEqual(all);
   });
 
-  it("refuse the iterator of another list, and what they cannot filter by", async () => {
+  it("refuse the iterator of another list, and unsupported filters", async () => {
     const path = `/api/v1/app/${app}/attempt/endpoint/hook`;
     for (const query of ["iterator=evt_1", "event_types=a,b", "with_msg=true", "channel=a/b", "status=5"])
       expect((await call("GET", `${path}?${query}`)).status).toBe(422);
   });
 
-  it("are filtered by the channel of their own message alone, also where others share its bundle and pack", async () => {
+  it("are filtered by the channel of their own message, even if others share its bundle and pack", async () => {
     const events = [["a"], ["b"], undefined, ["a", "b"]].map((channels) => ({
       ...{ type: "order.paid", data: 1, tenant: app },
       ...(channels && { channels }),
@@ -399,13 +399,13 @@ describe("attempts", () => {
     expect(data).toMatchObject([{ id: endpoint, uid: "hook", status }]);
   });
 
-  test("of a message without any: its endpoint is pending", async () => {
+  test("of a message without any are none, and its endpoint is pending", async () => {
     const { id } = (await post()).json;
     expect((await call("GET", `${at}/${id}/endpoint`)).json.data).toMatchObject([{ status: 1 }]);
     expect((await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data).toEqual([]);
   });
 
-  it("are made again when one that has ended is resent, and not while it is under way", async () => {
+  it("are repeated when an ended one is resent, but not one under way", async () => {
     for (const [state, entry] of [
       ["dead", failure],
       ["delivered", success],

@@ -15,7 +15,7 @@ const native = testApi({ services: { now } });
 
 beforeEach(emptyDatabase);
 
-test("the API, its lists, the Svix API and what receivers get say the same of an event", async () => {
+test("the API, its lists, the Svix API and deliveries have the same time of an event", async () => {
   const { id: app } = (await svix.call("POST", "/api/v1/app", { name: "A" })).json;
   const message = { eventType: "order.paid", payload: { n: 1 } };
   const { id, timestamp } = (await svix.call("POST", `/api/v1/app/${app}/msg`, message)).json;

@@ -11,7 +11,7 @@ beforeEach(emptyDatabase);
 const create = async (body: object = {}) => call("POST", AT, { url: "https://ops.example/hooks", ...body });
 
 describe("an endpoint of operational webhooks", () => {
-  it("is a destination of the operator with the template svix, and gets what Svix has too", async () => {
+  it("is a destination of the operator with the template svix, and gets the events that Svix also has", async () => {
     const { status, json } = await create({ uid: "ops", description: "Ops", metadata: { a: "b" } });
     const about = { url: "https://ops.example/hooks", uid: "ops", description: "Ops", metadata: { a: "b" } };
     expect([status, json]).toMatchObject([
@@ -62,7 +62,7 @@ describe("an endpoint of operational webhooks", () => {
     }
   });
 
-  it("is created by the update of a uid that there is not, rotated, given headers and deleted", async () => {
+  it("is created by an update of an unused uid, rotated, given headers and deleted", async () => {
     const put = await call("PUT", `${AT}/ops`, { url: "https://ops.example/hooks" });
     expect([put.status, put.json.uid]).toEqual([201, "ops"]);
     const secret = async () => (await call("GET", `${AT}/ops/secret`)).json.key;
@@ -75,7 +75,7 @@ describe("an endpoint of operational webhooks", () => {
     expect((await call("GET", `${AT}/ops`)).status).toBe(404);
   });
 
-  it("is no endpoint of an application, and an endpoint is none of these", async () => {
+  it("is separate from endpoints of applications", async () => {
     const { id } = (await create({ uid: "ops" })).json;
     const app = (await call("POST", "/api/v1/app", { name: "A", uid: "a" })).json.id;
     const endpoint = (await call("POST", "/api/v1/app/a/endpoint", { url: "https://a.example/" })).json.id;
@@ -84,7 +84,7 @@ describe("an endpoint of operational webhooks", () => {
     expect((await call("GET", "/api/v1/app/operator/endpoint")).status).toBe(404);
   });
 
-  it("is not for a key that is bound to a tenant, nor for one without the scope", async () => {
+  it("is refused to a key that is bound to a tenant, and to one without the scope", async () => {
     const { id } = (await create()).json;
     const keyed = async (body: object) => {
       const { key } = (await native.call("POST", "/v1/keys", body)).json;

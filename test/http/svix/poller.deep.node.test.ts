@@ -41,7 +41,7 @@ async function postNumbers(from: number, to: number): Promise<void> {
 const numbers = (data: readonly { payload: { n: number } }[]) => data.map(({ payload }) => payload.n);
 const all = Array.from({ length: EVENTS }, (_, n) => n);
 
-test("its loop reads every event through kills, and repeats only the page that was not committed", async () => {
+test("the SDK's loop reads every event through kills, and repeats only the uncommitted page", async () => {
   await postNumbers(0, EVENTS / 2);
   const random = seededRandom(5);
   const seen = new Set<number>();
@@ -73,7 +73,7 @@ test("its loop reads every event through kills, and repeats only the page that w
   expect([...seen]).toEqual(all);
 });
 
-test("with an iterator of its own it reads on from there, and a consumer begins where it is set", async () => {
+test("with its own iterator the SDK reads on from there, and a consumer begins where it is set", async () => {
   const { poller } = sdk().message;
   const seen: number[] = [];
   let iterator: string | undefined;
@@ -92,7 +92,7 @@ test("with an iterator of its own it reads on from there, and a consumer begins 
   expect(numbers(again.data)).toEqual([0]);
 });
 
-test("an event that cannot be converted never reaches its loop as an empty one, and holds up no other", async () => {
+test("an event that cannot be converted never reaches the SDK's loop as an empty one, and delays no other", async () => {
   await post("/v1/event-types/bill.paid", { schema: { type: "object" } }, "PUT");
   await post("/v1/destinations", { kind: "poll", tenant: app, uid: "bills", event_types: ["bill.paid"] });
   const version = { schema: { type: "object", required: ["n"] }, conversion: '{"n": {{ data.n }} }' };

@@ -50,7 +50,7 @@ describe("an access to the portal", () => {
       ["ManageEndpointSecret", "ManageEndpoint"],
       ["may_edit_endpoints", "may_rotate", "may_poll"],
     ],
-  ])("with the capabilities %j lets the visitor do %j", async (capabilities, expected) => {
+  ])("with the capabilities %j permits the visitor %j", async (capabilities, expected) => {
     const { json } = await access({ capabilities });
     const { rules } = JSON.parse(atob(json.token.split(".")[1])).visit;
     const allowed = Object.entries(rules).filter(([, isAllowed]) => isAllowed);
@@ -69,7 +69,7 @@ describe("an access to the portal", () => {
     expect([status, json.detail[0].loc.slice(0, 2)]).toEqual([422, ["body", field]]);
   });
 
-  it("brings along an application that there is not yet", async () => {
+  it("creates an application that does not exist yet", async () => {
     expect((await access({}, "fresh")).status).toBe(404);
     const refused = await access({ application: { name: "Fresh" }, expiry: 1 }, "fresh");
     expect([refused.status, refused.json.detail[0].loc]).toEqual([422, ["body", "expiry"]]);
@@ -78,7 +78,7 @@ describe("an access to the portal", () => {
     expect((await call("GET", "/api/v1/app/fresh")).json.name).toBe("Fresh");
   });
 
-  it("is of the key's own tenant alone, and needs the scope admin", async () => {
+  it("is only for the key's own tenant, and needs the scope admin", async () => {
     const keyed = async (body: object) => {
       const { key } = (await native.call("POST", "/v1/keys", body)).json;
       const headers = { authorization: `Bearer ${key}` };
@@ -98,7 +98,7 @@ describe("the capabilities of an access", () => {
     [["ManageEndpoint"], { may_edit_endpoints: true, may_rotate: true, may_resend: false, may_test: false }],
     [["ManageEndpointSecret"], { may_edit_endpoints: false, may_rotate: true, may_resend: false }],
     [["CreateAttempts"], { may_edit_endpoints: false, may_resend: true, may_test: true }],
-  ])("%j are what the visitor may do", async (given, rules) => {
+  ])("are %j", async (given, rules) => {
     const { json } = await access({ capabilities: ["ViewBase", ...given] });
     expect(JSON.parse(atob(json.token.split(".")[1])).visit.rules).toMatchObject(rules);
   });
@@ -116,7 +116,7 @@ describe("logging out", () => {
     return portal.call("POST", "/portal/enter", `token=${token}`, headers);
   };
 
-  it("keeps a link that has not been opened from being opened", async () => {
+  it("makes an unopened link unusable", async () => {
     const { token } = (await access()).json;
     expect((await logout(token)).status).toBe(204);
     expect((await open(token)).headers.get("set-cookie")).toBeNull();

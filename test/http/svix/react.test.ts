@@ -1,4 +1,4 @@
-/** What svix-react asks of a server: the requests of its hooks, from a page, and the address of its AppPortal. */
+/** The requirements of svix-react on a server: the requests of its hooks, from a page, and the address of its AppPortal. */
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
 import { createPortal } from "../../../src/pages/portal/app.tsx";

@@ -66,7 +66,7 @@ async function call(method: string, path: string, body: object = {}) {
   return { status: response.status, text: await response.text() };
 }
 
-test("the SDK's routes are found", () => {
+test("the test finds the SDK's routes", () => {
   expect(routes.length).toBeGreaterThan(120);
 });
 
@@ -85,7 +85,7 @@ test("each of the SDK's routes answers, or names itself and is listed as missing
   expect(wrong).toEqual([]);
 });
 
-test("nothing is listed as missing that the SDK does not know", () => {
+test("the list of missing routes has only routes of the SDK", () => {
   const unknown = missing.filter(({ matches }) => !routes.some(([, path]) => matches.test(path)));
   expect(unknown.map(({ pattern }) => pattern)).toEqual([]);
 });

@@ -54,7 +54,7 @@ const inRole = (role: Role) => behindAccess(`ann@example.com: ${role}`);
 const trail = async () => (await call("GET", "/v1/audit")).json.data;
 
 describe("a person of Cloudflare Access", () => {
-  it("sees the dashboard without a key, with name, role and a way out by Access", async () => {
+  it("sees the dashboard without a key, with name, role and a sign-out by Access", async () => {
     const { status, html } = await (await inRole("look")).get("/dashboard");
     expect(status).toBe(200);
     expect(html).toContain("ann@example.com, role look");
@@ -62,7 +62,7 @@ describe("a person of Cloudflare Access", () => {
     expect(html).not.toContain("/dashboard/sign-out");
   });
 
-  it("is known by the cookie where the header is absent", async () => {
+  it("is recognized by the cookie if the header is absent", async () => {
     const browser = await inRole("look");
     browser.setCookie(`CF_Authorization=${browser.assertion}`);
     expect((await browser.get("/dashboard", {})).status).toBe(200);
@@ -87,7 +87,7 @@ describe("a person of Cloudflare Access", () => {
     expect((await owner.get("/dashboard/audit")).html).toContain("At the dashboard, ann@example.com");
   });
 
-  it("leaves by Access, also with the form of a session", async () => {
+  it("signs out by Access, also with the form of a session", async () => {
     const { status, headers } = await (await inRole("look")).post("/dashboard/sign-out");
     expect([status, headers.get("location")]).toEqual([303, "/cdn-cgi/access/logout"]);
     expect(await trail()).toHaveLength(2);
@@ -102,7 +102,7 @@ describe("a person of Cloudflare Access", () => {
     expect((await browser.get("/dashboard")).status).toBe(200);
   });
 
-  it("whose assertion is not valid is not signed in, and learns why", async () => {
+  it("with an invalid assertion is not signed in, and learns why", async () => {
     const browser = await inRole("own");
     const other = await assertionOf(key, payloadFor("ann@example.com", { aud: ["0b".repeat(32)] }));
     const refused = await browser.get("/dashboard", { "cf-access-jwt-assertion": other });
@@ -110,7 +110,7 @@ describe("a person of Cloudflare Access", () => {
     expect(refused.html).toContain("is for another application than that of ACCESS_AUDIENCE");
   });
 
-  it("is not let in, nor kept out for good, while the team's keys cannot be read", async () => {
+  it("is temporarily refused while the team's keys cannot be read", async () => {
     const browser = await behindAccess("ann@example.com: own", { isDown: true });
     const { status, headers } = await browser.get("/dashboard");
     expect([status, headers.get("retry-after")]).toEqual([503, "5"]);
@@ -118,7 +118,7 @@ describe("a person of Cloudflare Access", () => {
     expect((await browser.get("/dashboard")).status).toBe(200);
   });
 
-  it("is limited like a key, and a useless assertion like an invalid key", async () => {
+  it("is rate-limited like a key, and an invalid assertion like an invalid key", async () => {
     const counted: string[] = [];
     const none = { limit: async (by: { key: string }) => ({ success: counted.push(by.key) === 0 }) };
     const limited = { anonymous: none, write: none } as unknown as Options;
@@ -150,7 +150,7 @@ describe("a role", () => {
       ["Pause", "/edit", "/rotate", "/dashboard/keys", "/dashboard/portal-links", "/dashboard/audit"],
       [],
     ],
-  ])("%s is shown what it may do, and nothing else", async (role, shown, hidden) => {
+  ])("%s sees only what it may do", async (role, shown, hidden) => {
     const { html } = await (await inRole(role)).get(`/dashboard/destinations/${destination}`);
     for (const text of shown) expect([text, html.includes(text)]).toEqual([text, true]);
     for (const text of hidden) expect([text, html.includes(text)]).toEqual([text, false]);
@@ -184,7 +184,7 @@ describe("a role", () => {
 });
 
 describe("a person who is bound to tenants", () => {
-  it("sees one tenant alone, whatever the address says", async () => {
+  it("sees only one tenant, whatever the address says", async () => {
     const browser = await behindAccess("ann@example.com: own in acme");
     for (const path of ["/dashboard", "/dashboard?tenant=globex", "/dashboard/deliveries?tenant=globex"]) {
       const { html } = await browser.get(path);

@@ -1,4 +1,4 @@
-/** What the forms and buttons change, as the tables show it: the API's own routes do the work. */
+/** The changes of forms and buttons, as the tables show them: the API's own routes do the work. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventId, eventNumber } from "../../../src/ids.ts";
@@ -35,7 +35,7 @@ function hiddenIn(html: string): Record<string, string> {
   return Object.fromEntries(fields.map(([, name, value]) => [name, value]));
 }
 
-it("a delivery is not offered to be sent again where its event has been erased, and the page says why", async () => {
+it("a delivery cannot be sent again if its event has been erased, and the page says why", async () => {
   const delivery = await deadDelivery(await destinationOf());
   const page = async () => {
     const event = await env.DB.prepare("SELECT event_id AS id FROM deliveries").first<number>("id");
@@ -100,7 +100,7 @@ describe("a destination", () => {
     expect(await countRows("destinations")).toBe(1);
   });
 
-  it("is not created from invalid fields: all of them are named, and what was typed is kept", async () => {
+  it("is not created from invalid fields, which are all named, and the input stays", async () => {
     const browser = await signedIn();
     const typed = { url: "http://127.0.0.1/", event_types: "a b!", description: "My <name>" };
     const { status, html } = await browser.post("/dashboard/destinations/new", typed);
@@ -111,7 +111,7 @@ describe("a destination", () => {
     expect(await countRows("destinations")).toBe(0);
   });
 
-  it("takes new limits, and the default for what is empty", async () => {
+  it("takes new limits, and defaults for empty fields", async () => {
     const id = await destinationOf();
     const browser = await signedIn();
     const fields = { max_concurrency: "3", rate_per_second: "0.5", rate_burst: "", timeout_ms: "2000" };
@@ -206,7 +206,7 @@ describe("a destination", () => {
   it.each([
     ["cf-mitigated", "challenge", 403, "Not delivered: challenged by a firewall", "Allow the sender in the"],
     ["server", "cloudflare", 526, "No response: TLS handshake or certificate failed", "HTTP 526"],
-  ])("gets a test event that something before the receiver answers: %s: %s", async (name, value, status, headline, more) => {
+  ])("gets a test event that is answered in the receiver's place: %s: %s", async (name, value, status, headline, more) => {
     const id = await destinationOf();
     const receiver = receivers();
     const headers = { [name]: value, "content-type": "text/plain" };
@@ -326,7 +326,7 @@ it.each([
   expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
 });
 
-it("what waits is cancelled, one delivery or all of a destination", async () => {
+it("waiting deliveries are cancelled, one or all of a destination", async () => {
   const id = await destinationOf();
   const delivery = await deadDelivery(id);
   await env.DB.prepare("UPDATE deliveries SET state = 'waiting', reason = 'paused', ended_at = NULL").run();
@@ -348,7 +348,7 @@ it("what waits is cancelled, one delivery or all of a destination", async () => 
   expect(await env.DB.prepare("SELECT state FROM deliveries").first("state")).toBe("cancelled");
 });
 
-it("a destination gets the events that it never got, by a form that says which", async () => {
+it("a destination gets the events that it never got, by a form that shows which", async () => {
   const id = await destinationOf();
   const browser = await signedIn();
   expect((await browser.get(`/dashboard/destinations/${id}`)).html).toContain("Send missing events");
@@ -365,7 +365,7 @@ it("a destination gets the events that it never got, by a form that says which",
 it.each([
   ["dead", "exhausted", "as many attempts and as much time as a new delivery"],
   ["delivered", null, "The receiver gets it once more, with the same id."],
-])("a delivery that is %s has a button that sends it again, and says what that means", async (state, reason, text) => {
+])("a delivery that is %s has a button that sends it again, and explains it", async (state, reason, text) => {
   const delivery = await deadDelivery(await destinationOf());
   await env.DB.prepare("UPDATE deliveries SET state = ?1, reason = ?2").bind(state, reason).run();
   const browser = await signedIn();

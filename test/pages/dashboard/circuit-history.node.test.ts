@@ -11,7 +11,7 @@ const interruptions = (history: Parameters<typeof interruptionsOf>[0]["history"]
   ]);
 
 describe("interruptions", () => {
-  it("last from each pause to its end, those of the past too", () => {
+  it("last from each pause to its end, past ones included", () => {
     const history = [
       { at: NOW - 900, what: "paused", reason: "gone" },
       { at: NOW - 600, what: "resumed" },
@@ -61,7 +61,7 @@ describe("interruptions", () => {
     expect(interruptions([], { status: "paused", statusChangedAt: NOW - 300 })).toEqual([["paused", 300, 0]]);
   });
 
-  it("are cut at the start of the timeline, without those that had ended by then", () => {
+  it("are cut at the start of the timeline, without those that ended before", () => {
     const history = [
       { at: NOW - 9000, what: "circuit_opened" },
       { at: NOW - 8000, what: "circuit_closed" },

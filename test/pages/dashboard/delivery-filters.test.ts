@@ -74,7 +74,7 @@ async function manyDestinations(count: number): Promise<void> {
 
 const rowsIn = (html: string) => [...html.matchAll(/<tr id="dlv_/g)].length;
 describe("a filter", () => {
-  test("by a reason that leads to a state finds its delivery behind thousands of others on the first page", async () => {
+  test("by a reason with a state finds its delivery behind thousands of others on the first page", async () => {
     await oneBehindMany();
     const d1 = meteredD1(env.DB);
     const browser = testDashboard({ services: { db: d1.db } });
@@ -86,7 +86,7 @@ describe("a filter", () => {
     expect(d1.used().rowsRead).toBeLessThan(300);
   });
 
-  test("without an index is followed from page to page within a ceiling of rows, and says how far it has come", async () => {
+  test("without an index continues from page to page within a ceiling of rows, and shows its progress", async () => {
     const { destinationId } = await oneBehindMany();
     const d1 = meteredD1(env.DB);
     const browser = testDashboard({ services: { db: d1.db } });
@@ -133,7 +133,7 @@ describe("a filter", () => {
 });
 
 describe("the filters", () => {
-  test("offer what exists, with counts, and not what other tenants have", async () => {
+  test("offer existing values with counts, without other tenants'", async () => {
     const own = await destination("acme", "https://example.com/own", "Orders");
     const foreign = await destination("rival", "https://rival.example/", "Secret plans");
     const events = await bundlesOf(4);
@@ -165,7 +165,7 @@ describe("the filters", () => {
     expect(html).toContain(`: ${text}"`);
   });
 
-  test("of a form become an address that has them alone, with times as datetime-local fields send them", async () => {
+  test("of a form become an address with only these, with times as datetime-local fields send them", async () => {
     await destination("acme", "https://example.com/own");
     const browser = await customer("acme");
     const typed = "state=dead&reason=&destination_id=&type=&tag=&status=&since=2026-11-20T10:00&until=";
@@ -181,7 +181,7 @@ describe("the filters", () => {
     expect(html).toContain(`href="${without}" aria-label="Remove the filter State: Dead"`);
   });
 
-  test("take a destination by its name or its URL, and list those to choose from when several have it", async () => {
+  test("take a destination by its name or its URL, and list the matching ones to choose from", async () => {
     const orders = await destination("acme", "https://example.com/orders", "Orders");
     await destination("acme", "https://example.com/invoices", "Invoices");
     await destination("rival", "https://rival.example/hooks", "Rival");
@@ -202,7 +202,7 @@ describe("the filters", () => {
     }
   });
 
-  test("of a text that a thousand destinations are compared with continue with the next ones", async () => {
+  test("of a text are compared with a thousand destinations at a time, and continue with the next ones", async () => {
     await manyDestinations(1_001);
     const browser = await customer("acme");
     const first = await browser.get(`${LOG}?destination=no+1000`);
@@ -217,7 +217,7 @@ describe("the filters", () => {
   test.each([
     "acme",
     undefined,
-  ])("count deliveries of %s with more destinations than can be listed, and mark what is not exact", async (tenant) => {
+  ])("count deliveries of %s with more destinations than can be listed, and mark inexact counts", async (tenant) => {
     const own = numbered(0);
     const foreign = await newDestination({ id: `dst_${"z".repeat(20)}`, tenant: "rival" });
     await manyDestinations(101);
@@ -251,13 +251,13 @@ describe("the filters", () => {
     "type=%00",
     "status=1e3",
     "tag=import",
-  ])("say what is wrong with %s instead of failing", async (query) => {
+  ])("name the fault of %s instead of failing", async (query) => {
     const { status, html } = await (await signedIn()).get(`${LOG}?${query}`);
     expect([status, html.includes('role="alert"')]).toEqual([422, true]);
   });
 });
 
-test("counts of the overview and of a destination lead to the list of what they count", async () => {
+test("counts of the overview and of a destination link to the list of the counted deliveries", async () => {
   const id = await destination("acme", "https://example.com/own");
   const [event = 0] = await bundlesOf(1);
   await storeDeliveries(env.DB, [{ destinationId: id, eventId: event, state: "waiting", reason: "paused" }]);

@@ -10,7 +10,7 @@ import {
 
 const https = { url: "https://example.com/hook" };
 
-/** What is sent of a new destination besides its target. */
+/** The input of a new destination besides its target. */
 const sent = (form: Record<string, string>) => {
   const { input, errors } = newDestinationIn({ ...https, ...form });
   expect(errors).toEqual([]);
@@ -125,7 +125,7 @@ describe("a new destination", () => {
     expect(sent(form)).toEqual(input);
   });
 
-  it("has a URL even where none was typed, so that the API says that it is missing", () => {
+  it("has an empty URL if none was typed, so that the API reports it as missing", () => {
     expect(newDestinationIn({}).input).toEqual({ url: "" });
   });
 
@@ -133,12 +133,12 @@ describe("a new destination", () => {
     ["filter", { filter: '{"a": }' }],
     ["metadata", { metadata: "team" }],
     ["auth.params", { auth_kind: "oauth2", auth_params: "[" }],
-  ])("says in which place %s is not JSON", (field, form) => {
+  ])("names the place in which %s is not JSON", (field, form) => {
     const [error] = newDestinationIn({ ...https, ...form }).errors;
     expect(error).toMatchObject({ field, fault: expect.stringMatching(/^is not JSON: ./) });
   });
 
-  it("names the line that is no header, and the header that is there twice", () => {
+  it("names the line that is not a header, and the header that appears twice", () => {
     const { errors } = destinationSettingsIn({ headers: "X-A: 1\nnonsense\nx-a: 2" });
     expect(errors.map(({ field, fault }) => [field, fault])).toEqual([
       ["headers[1]", "has no colon"],
@@ -181,7 +181,7 @@ describe("a change", () => {
   const stored = inputFieldsOf(view, null);
   const changed = (form: Record<string, string>) => changesIn({ ...stored, ...form }, view, null).input;
 
-  it("is nothing where the form is saved as it was shown", () => {
+  it("is empty if the form is saved as it was shown", () => {
     expect(changed({})).toEqual({});
     expect(changed({ filter: '{ "total":{"gte":5} }', description: " Billing" })).toEqual({});
   });
@@ -204,11 +204,11 @@ describe("a change", () => {
     [{ sign_stripe: "", template_0_content: "", template_0_signature_header: "" }, { signature_forms: null }],
     [{ auth_kind: "" }, { auth: null }],
     [{ auth_kind: "bearer", auth_token: "t" }, { auth: { kind: "bearer", token: "t" } }],
-  ])("of %j is that alone", (form, input) => {
+  ])("of %j is only that", (form, input) => {
     expect(changed(form)).toEqual(input);
   });
 
-  it("of what is shown of an authentication does not carry its secret along: the API asks for it", () => {
+  it("of the shown part of an authentication does not include its secret, which the API requires", () => {
     expect(changed({ auth_token_url: "https://evil.example/" })).toMatchObject({
       auth: { token_url: "https://evil.example/", client_secret: "***" },
     });
@@ -234,7 +234,7 @@ describe("an error", () => {
     expect(said(field)).toEqual([input, text]);
   });
 
-  it("of a signature form is shown at the form that it is about", () => {
+  it("of a signature form is shown at that form", () => {
     const form = { sign_stripe: "on", template_0_content: "", template_3_content: "x" };
     expect(said("signature_forms[0].form", form)).toEqual(["signature_forms", expect.anything()]);
     expect(said("signature_forms[1].content", form)).toEqual([

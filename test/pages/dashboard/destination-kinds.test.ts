@@ -17,7 +17,7 @@ describe.each([
   [{ kind: "queue", binding: "ORDERS" }, "queue:ORDERS"],
   [{ kind: "service", binding: "BILLING", path: "/hook" }, "service:BILLING/hook"],
 ])("%j", (target, shown) => {
-  test("is shown by its target on the pages, and no command to send an event to it by hand is offered", async () => {
+  test("is shown by its target on the pages, without a command to send an event by hand", async () => {
     const api = testApi({ services: { destinationBindings } });
     const { json: destination } = await api.call("POST", "/v1/destinations", target);
     const { json: other } = await api.call("POST", "/v1/destinations", { url: "https://example.com/hook" });

@@ -1,4 +1,4 @@
-/** What a destination's page says about what is sent there, and that it shows no credentials. */
+/** The description of requests on a destination's page, which shows no credentials. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../../support/api.ts";
@@ -134,14 +134,14 @@ describe("the page of a destination", () => {
       { ...https, headers: { "X-Tenant": "canary-header", "x-two": "canary-two" } },
       { Headers: ["X-Tenant: ***", "x-two: ***"] },
     ],
-  ])("shows %j readably, and nothing secret of it", async (settings, shown) => {
+  ])("shows %j readably, without its secrets", async (settings, shown) => {
     const id = await created(settings);
     expect(await settingsOf(id)).toMatchObject(shown);
     for (const browser of [await signedIn(), await customer("acme")])
       expect((await browser.get(`/dashboard/destinations/${id}`)).html).not.toContain("canary");
   });
 
-  it("says which settings an edit by hand has made unreadable", async () => {
+  it("says which settings were made unreadable in the database", async () => {
     const id = await created(https);
     await env.DB.prepare(
       "UPDATE destinations SET url = 'queue:', auth = '{', sealed_headers = '{', body = 'x', signature_forms = '[7]'",
@@ -158,7 +158,7 @@ describe("the page of a destination", () => {
 });
 
 describe("the page of an event", () => {
-  it("shows its tags, its time to live and the names of its headers, and not their values", async () => {
+  it("shows its tags, its time to live and the names of its headers, but not their values", async () => {
     const options = {
       tags: ["import", "night"],
       channels: ["eu", "us"],

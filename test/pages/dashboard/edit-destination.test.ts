@@ -109,7 +109,7 @@ const everything = {
 };
 
 describe("the form of a destination", () => {
-  it("says everything that is set, and saving it as it is changes nothing", async () => {
+  it("shows everything that is set, and saving it unchanged changes nothing", async () => {
     const id = await created(everything);
     const before = await shown(id);
     const browser = await signedIn();
@@ -123,7 +123,7 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toEqual(before);
   });
 
-  it("changes what was typed, keeps the values of the other headers and sends nothing of them to the page", async () => {
+  it("changes the edited fields, and keeps the values of other headers without sending them to the page", async () => {
     const id = await created(everything);
     const browser = await signedIn();
     const form = await formOf((await browser.get(at(id))).html);
@@ -165,7 +165,7 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toMatchObject({ description: "Warehouse", group: everything.group });
   });
 
-  it("asks for the client secret again when the token endpoint changes", async () => {
+  it("requires the client secret again when the token endpoint changes", async () => {
     const id = await created(everything);
     const browser = await signedIn();
     const form = await formOf((await browser.get(at(id))).html);
@@ -180,7 +180,7 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toMatchObject({ auth: { token_url: "https://evil.example/token" } });
   });
 
-  it("shows each error at its field, and keeps what was typed", async () => {
+  it("shows each error at its field, and keeps the input", async () => {
     const id = await created();
     const browser = await signedIn();
     const form = await formOf((await browser.get(at(id))).html);
@@ -202,7 +202,7 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toMatchObject({ url: "https://example.com/hook", filter: null });
   });
 
-  it("does not replace what somebody else has changed meanwhile, unless it is saved once more", async () => {
+  it("does not overwrite another's changes, unless it is saved once more", async () => {
     const id = await created();
     const browser = await signedIn();
     const form = await formOf((await browser.get(at(id))).html);
@@ -225,14 +225,14 @@ describe("the form of a destination", () => {
     for (const total of [5, 500])
       await call("POST", "/v1/events", { type: "order.paid", data: { total }, tenant: "acme" });
     const form = await formOf((await browser.get(at(id))).html);
-    const trial = { ...form, filter: '{"total": {"gte": 100}}', action: "preview" };
-    const { status, html } = await browser.post(at(id), trial);
+    const preview = { ...form, filter: '{"total": {"gte": 100}}', action: "preview" };
+    const { status, html } = await browser.post(at(id), preview);
     expect([status, html.includes("Takes 1 of the last 2 events.")]).toEqual([200, true]);
     expect(html).toContain("not taken: the filter does not match");
     expect(await shown(id)).toMatchObject({ filter: null });
   });
 
-  it("offers messages for chats to the operator's own destinations alone", async () => {
+  it("offers messages for chats only to the operator's own destinations", async () => {
     const [own, other] = [await created({}, "operator"), await created()];
     const browser = await signedIn();
     expect((await browser.get(at(own))).html).toContain('name="template"');
@@ -261,7 +261,7 @@ describe("a new destination", () => {
     ]);
   });
 
-  it("may be http where the deployment calls private addresses, and the form says so", async () => {
+  it("may be http if the deployment calls private addresses, and the form says so", async () => {
     const hint = "https, or http";
     expect((await (await signedIn()).get(NEW)).html).not.toContain(hint);
     const browser = testDashboard({ allowPrivate: true });
@@ -274,7 +274,7 @@ describe("a new destination", () => {
 });
 
 describe("deleting a destination", () => {
-  it("is asked about first, and says what happens", async () => {
+  it("needs a confirmation, which says what happens", async () => {
     const id = await created({ description: "<i>Billing" });
     const browser = await signedIn();
     const { status, html } = await browser.get(at(id, "delete"));
@@ -291,7 +291,7 @@ describe("deleting a destination", () => {
   });
 });
 
-describe("who may not change a destination", () => {
+describe("a visitor who may not change a destination", () => {
   it("with the key of another tenant finds none", async () => {
     const id = await created();
     const browser = await signedInWith({ tenant: "other", scopes: ["read", "admin"] });
@@ -302,7 +302,7 @@ describe("who may not change a destination", () => {
     expect(await shown(id)).toMatchObject({ description: null });
   });
 
-  it("with a key that only reads is told so", async () => {
+  it("with a read-only key is informed", async () => {
     const id = await created();
     const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
     for (const page of ["edit", "delete"]) {

@@ -21,7 +21,7 @@ async function commandOf(event: string): Promise<string> {
 }
 
 describe("the command of an event", () => {
-  test("has the headers that the event was posted with, but for those that its destination sets itself", async () => {
+  test("has the headers with which the event was posted, except those that its destination sets itself", async () => {
     const own = { "X-Own": "of-the-destination" };
     const auth = { kind: "bearer", token: "t0k3n" };
     await api.call("POST", "/v1/destinations", { url: "https://example.com/hook", headers: own, auth });

@@ -52,7 +52,7 @@ describe("the page of a type's versions", () => {
     ]);
   });
 
-  it("shows a customer its own destinations alone, and no form", async () => {
+  it("shows a customer only its own destinations, and no form", async () => {
     await endpoint("acme", "Ours");
     await endpoint("globex", "Theirs");
     await published();
@@ -65,13 +65,13 @@ describe("the page of a type's versions", () => {
     expect((await call("GET", `/v1/event-types/${TYPE}`)).json.version).toBe(2);
   });
 
-  it("leads nowhere for a type that there is not", async () => {
+  it("does not exist for an unknown type", async () => {
     expect((await (await signedIn()).get("/dashboard/event-types/none/versions")).status).toBe(404);
   });
 });
 
 describe("the next version", () => {
-  it("is tried on recorded events, and the page says whose it would break, and changes nothing", async () => {
+  it("is tried on recorded events without changes, and the page shows whose it would break", async () => {
     for (const tenant of ["acme", "globex"])
       await call("POST", "/v1/events", { type: TYPE, data: { id: 1 }, tenant });
     const { status, html } = await (await signedIn()).post(PATH, { ...next, action: "try" });
@@ -85,7 +85,7 @@ describe("the next version", () => {
     expect((await call("GET", `/v1/event-types/${TYPE}`)).json.version).toBe(1);
   });
 
-  it("would break nothing where it only adds", async () => {
+  it("would break nothing if it only adds fields", async () => {
     await call("POST", "/v1/events", { type: TYPE, data: { id: 1 }, tenant: "acme" });
     const adds = { schema: JSON.stringify({ type: "object" }), example: '{"id": 2}', action: "try" };
     expect((await (await signedIn()).post(PATH, adds)).html).toContain(
@@ -108,7 +108,7 @@ describe("the next version", () => {
     ["no schema", { schema: '{"type": "thing"}' }, "JSON Schema of the data"],
     ["a conversion that is no Liquid", { conversion: "{{" }, "Conversion to the version before"],
     ["an example that does not fit", { example: "1" }, "Example of the data"],
-  ])("with %s is refused beside its field, with what was typed", async (_, fields, said) => {
+  ])("with %s is refused beside its field, with the input", async (_, fields, said) => {
     const { status, html } = await (await signedIn()).post(PATH, { ...next, ...fields, action: "publish" });
     expect(status).toBe(422);
     expect(html).toContain(said);
@@ -142,7 +142,7 @@ describe("a former version", () => {
     expect(html.split('id="dates"')[1]?.split('id="next"')[0]).toContain('aria-invalid="true"');
   });
 
-  it("is not found under a number that there is not", async () => {
+  it("is not found under an unknown number", async () => {
     const { status } = await (await signedIn()).post(PATH, { version: "7", action: "date" });
     expect(status).toBe(422);
   });

@@ -60,7 +60,7 @@ describe("the page of event types", () => {
     expect((await browser.get(PATH)).html).toContain(`<a href="${PATH}" aria-current="page">`);
   });
 
-  it("is not shown to visitors who are not signed in", async () => {
+  it("is not shown without a sign-in", async () => {
     await put("secret.plan", { description: "Nobody may know" });
     const { status, html } = await testDashboard().get(PATH);
     expect([status, html.includes("secret.plan"), html.includes("Nobody may know")]).toEqual([
@@ -92,7 +92,7 @@ describe("the page of event types", () => {
     expect((await browser.get(`${PATH}?after=zzz`)).html).toContain("No further event types");
   });
 
-  it("tells the operator how to add the first type, with a command that works", async () => {
+  it("shows the operator how to add the first type, with a working command", async () => {
     const { html } = await (await signedIn()).get(PATH);
     expect(html).toContain("No event types yet");
     const [, path = "", body = ""] =
@@ -108,7 +108,7 @@ describe("the page of event types", () => {
     expect(html).not.toContain("curl");
   });
 
-  it("shows what an edit by hand has left of a schema", async () => {
+  it("shows a schema that was broken in the database", async () => {
     await put("order.paid", { schema });
     await env.DB.prepare("UPDATE event_types SET schema = '{oops'").run();
     const { status, html } = await (await signedIn()).get(PATH);
@@ -180,7 +180,7 @@ describe("the forms of the catalogue", () => {
     expect((await browser.get(at("edit"))).status).toBe(404);
   });
 
-  it("name what is wrong at its field, and overwrite no type that there is", async () => {
+  it("name each fault at its field, and overwrite no existing type", async () => {
     await put("order.paid", { description: "Paid." });
     const browser = await signedIn();
     const taken = await browser.post(NEW, { name: "order.paid" });
@@ -196,7 +196,7 @@ describe("the forms of the catalogue", () => {
     expect([misfit.status, misfit.html.includes("Example of the data (JSON)")]).toEqual([422, true]);
   });
 
-  it("are not for a tenant's key", async () => {
+  it("are refused to a tenant's key", async () => {
     await put("order.paid");
     const browser = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });
     expect((await browser.get(PATH)).html).not.toContain("Edit order.paid");

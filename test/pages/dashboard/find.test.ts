@@ -45,13 +45,13 @@ describe("the search page", () => {
     expect((await browser.get(found("order"))).html).toContain(own.ids.events);
   });
 
-  test("shows whoever may see them the keys too, which have no page", async () => {
+  test("shows keys, which have no page, to visitors who may see them", async () => {
     const { status, html } = await (await signedIn()).get(found(own.ids.keys ?? ""));
     expect(status).toBe(200);
     expect(html).toContain("API key");
   });
 
-  test("says what is wrong with a condition, and keeps what was typed as text", async () => {
+  test("names the fault of a condition, and keeps the input as text", async () => {
     const browser = await signedIn();
     const { status, html } = await browser.get(found('status:9"><img src=x onerror=alert(1)>'));
     expect(status).toBe(422);
@@ -66,7 +66,7 @@ describe("the search page", () => {
 describe("an event's tags and channels", () => {
   const labels = { tags: ["import", "a@b+c"], channels: ["eu"] };
 
-  test("are in the results of a search, and each tag leads to what else has it", async () => {
+  test("are in the results of a search, and each tag links to everything else with it", async () => {
     const event = { type: "labelled", data: {}, tenant: "acme", ...labels };
     await call("POST", "/v1/events", event);
     await call("POST", "/v1/events", { ...event, tags: ["import"], type: "another" });
@@ -80,7 +80,7 @@ describe("an event's tags and channels", () => {
     expect(one).toContain(">labelled<");
   });
 
-  test("are in the log of deliveries, where a tag leads to the log with that tag alone", async () => {
+  test("are in the log of deliveries, where a tag links to the log filtered by it", async () => {
     const body = { tenant: "acme", url: "https://example.com/labelled" };
     const { id } = (await call("POST", "/v1/destinations", body)).json;
     await call("POST", "/v1/events", { type: "labelled", data: {}, tenant: "acme", ...labels });
@@ -100,7 +100,7 @@ describe("an event's tags and channels", () => {
 });
 
 describe("the log of deliveries", () => {
-  test("has those of all destinations for operators, of one tenant on request, and of the own one for customers", async () => {
+  test("has those of all destinations for operators, of one tenant on request, and of their own for customers", async () => {
     const operator = await signedIn();
     const both = (await operator.get("/dashboard/deliveries")).html;
     expect(both).toContain(own.ids.deliveries);
@@ -114,13 +114,13 @@ describe("the log of deliveries", () => {
     expect(html).not.toContain('name="tenant"');
   });
 
-  test("says what is wrong with a filter", async () => {
+  test("names the fault of a filter", async () => {
     const { status, html } = await (await signedIn()).get("/dashboard/deliveries?status=9&reason=x");
     expect(status).toBe(422);
     expect(html).toContain("expected an HTTP status code");
   });
 
-  test("follows only on its newest page, with the filters that the tail has", async () => {
+  test("is followed only on its newest page, with the filters that the tail has", async () => {
     const browser = await signedIn();
     const { html } = await browser.get("/dashboard/deliveries?type=order.*&state=dead&follow=1");
     expect(html).toContain('data-tail="/dashboard/deliveries/tail?type=order.*"');
@@ -145,7 +145,7 @@ describe("the tail of the log", () => {
     });
   };
 
-  test("needs a session, and streams rows of the own tenant alone", async () => {
+  test("needs a session, and streams only rows of its tenant", async () => {
     expect((await testDashboard().get("/dashboard/deliveries/tail")).status).toBe(401);
     const visitor = await customer("acme");
     const browser = posting();
@@ -158,7 +158,7 @@ describe("the tail of the log", () => {
     showsNothingOf(foreign, html);
   });
 
-  test("shows operators whose they are", async () => {
+  test("shows operators the tenant of each delivery", async () => {
     const browser = posting();
     await browser.signIn();
     const { html } = await browser.get("/dashboard/deliveries/tail?tenant=rival");

@@ -12,7 +12,7 @@ beforeEach(emptyDatabase);
 
 const limitsOf = async () => (await call("GET", "/v1/groups?limit=10")).json as { data: unknown[] };
 
-it("sets the limits of a group by a form, which shows them again, and removes them", async () => {
+it("the page of a group sets its limits by a form, which shows them again, and removes them", async () => {
   const browser = await signedIn();
   const typed = { name, max_concurrency: "13", rate_per_second: "46", failure_ratio: "0.3" };
   expect((await browser.post(LIMITS, typed)).status).toBe(303);
@@ -26,7 +26,7 @@ it("sets the limits of a group by a form, which shows them again, and removes th
   expect((await limitsOf()).data).toEqual([]);
 });
 
-it("shows a refused form again, with each fault at its field", async () => {
+it("the page of a group shows a refused form again, with each fault at its field", async () => {
   const browser = await signedIn();
   const { status, html } = await browser.post(LIMITS, { name: "no name!", max_concurrency: "0" });
   expect(status).toBe(422);
@@ -40,7 +40,7 @@ it("shows a refused form again, with each fault at its field", async () => {
 it.each([
   false,
   true,
-])("gives a customer neither the form nor its effect (reading only: %j)", async (reads) => {
+])("the page of a group gives a customer neither the form nor its effect (read-only: %j)", async (reads) => {
   const browser = await customer("acme", reads);
   expect((await browser.get(LIMITS)).status).toBe(403);
   expect((await browser.post(LIMITS, { name, max_concurrency: "1" })).status).toBe(403);

@@ -1,4 +1,7 @@
-/** Whatever is stored or typed is shown as text on every page of the dashboard. New pages are taken up as they are registered. */
+/**
+ * Every stored or typed string is shown as text on every page of the dashboard. New pages are covered as they are
+ * registered.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
@@ -58,7 +61,7 @@ async function store(text: string): Promise<void> {
     updated_at: NOW,
   };
   await insertRow("destinations", destination);
-  // What a form has chosen must not depend on the string, since its choices are marked in the page.
+  // The choices of a form must not depend on the string, because they are marked in the page.
   const auth = { ...destination.auth, client_auth: "basic" };
   await insertRow("destinations", { ...destination, id: EDITED, auth, signature_forms: null, uid: null });
   await insertRow("event_types", {
@@ -220,7 +223,7 @@ describe("a stored text", () => {
   });
 });
 
-it("whatever is typed or asked for is text on the page that answers", async () => {
+it("any input or query is text on the page that answers", async () => {
   const text = hostileTexts.join(" ");
   const shown = await pagesWith("harmless");
   const browser = testDashboard();

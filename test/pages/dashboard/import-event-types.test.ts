@@ -18,7 +18,7 @@ const documentOf = (...conversion: string[]) =>
     webhooks: { "order.paid": webhook({ type: "object", required: ["b"] }, ...conversion) },
   });
 
-test("the page shows what an import would do to each type, why it would be refused, and imports", async () => {
+test("the page shows what an import would do to each type, or why it would be refused, and imports", async () => {
   await call("PUT", "/v1/event-types/order.paid", { schema: { type: "object" } });
   const version = { schema: { type: "object", required: ["a"] } };
   await call("PUT", "/v1/event-types/order.paid/versions/2", version);
@@ -40,19 +40,19 @@ test("the page shows what an import would do to each type, why it would be refus
   expect((await browser.post(PATH, { document, action: "try" })).html).toContain("Unchanged");
 });
 
-test("a document that is none is shown again with its fault", async () => {
+test("an invalid document is shown again with its fault", async () => {
   const { status, html } = await (await signedIn()).post(PATH, { document: "<b>", action: "try" });
   expect([status, html]).toEqual([422, expect.stringContaining("cannot be read as YAML or JSON")]);
   expect(html).toContain("&lt;b&gt;</textarea>");
 });
 
-test("a document of nearly a megabyte is read, whatever its encoding takes", async () => {
+test("a document of nearly a megabyte is read, however large its encoding is", async () => {
   const document = JSON.stringify({ webhooks: { "order.paid": { post: {} } }, info: '"'.repeat(480_000) });
   const { status, html } = await (await signedIn()).post(PATH, { document, action: "try" });
   expect([status, html]).toEqual([200, expect.stringContaining("Created")]);
 });
 
-test("the page is the operator's", async () => {
+test("the page is only for the operator", async () => {
   const browser = await customer("acme");
   expect((await browser.get(PATH)).status).toBe(403);
   expect((await browser.post(PATH, { document: documentOf(), action: "import" })).status).toBe(403);

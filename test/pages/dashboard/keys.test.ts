@@ -58,14 +58,14 @@ describe("API keys", () => {
     );
   });
 
-  it("are not created without a scope, which is said at the scopes", async () => {
+  it("are not created without a scope, with the fault at the scopes", async () => {
     const { status, html } = await (await signedIn()).post(KEYS, { name: "Shop" });
     expect([status, await rowsOf("api_keys")]).toEqual([422, 0]);
     expect(html).toContain('id="f-scope_read-fault"><p>Scopes is');
     expect(html).toContain('name="name" value="Shop"');
   });
 
-  it("are revoked after a question, which says when it is the visitor's own", async () => {
+  it("are revoked after a confirmation, which warns if it is the visitor's own", async () => {
     const browser = await signedInWith({ scopes: ["read", "admin"] });
     const id = await env.DB.prepare("SELECT id FROM api_keys").first<string>("id");
     const asked = await browser.get(`${KEYS}/${id}/revoke`);
@@ -128,7 +128,7 @@ describe("portal links", () => {
     expect((await browser.get(LINKS)).html).not.toContain("token=");
   });
 
-  it("are not made for what is no tenant, nor by a tenant's key for another tenant", async () => {
+  it("are not created for an invalid tenant, nor with a tenant's key for another tenant", async () => {
     const refused = await (await signedIn()).post(LINKS, { tenant: "<b>" });
     expect([refused.status, refused.html.includes('id="f-tenant-fault"')]).toEqual([422, true]);
     expect(refused.html).toContain('value="&lt;b&gt;"');
@@ -144,7 +144,7 @@ it.each([
   "/dashboard/audit",
   "/dashboard/audit/export",
   "/dashboard/destinations/new",
-])("%s is not for a key that only reads, which has no link to it", async (path) => {
+])("%s is refused to a read-only key, which sees no link to it", async (path) => {
   const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
   const { status, html } = await browser.get(path);
   expect([status, html.includes("This session can only read")]).toEqual([403, true]);

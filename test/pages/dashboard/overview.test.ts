@@ -26,7 +26,7 @@ const metrics = [
   ...Array.from({ length: 2 }, () => metric({ attempt: 2, result: "5xx", end: "again", tookMs: 900 })),
 ];
 
-it("a destination that a 410 has paused has that in its history, which is not shown as empty", async () => {
+it("a destination that was paused by a 410 has the pause in its history", async () => {
   const id = await destinationOf("Billing");
   const paused = { status: "paused", status_reason: "gone", status_changed_at: NOW - 90_000 };
   await env.DB.prepare("UPDATE destinations SET status = ?1, status_reason = ?2, status_changed_at = ?3")
@@ -54,13 +54,13 @@ describe("the overview", () => {
     );
   });
 
-  it("says of a paused destination that it waits until somebody resumes it", async () => {
+  it("shows that a paused destination waits until it is resumed", async () => {
     const id = await destinationOf("Billing");
     await testApi().call("POST", `/v1/destinations/${id}/pause`);
     expect(textOf((await (await signedIn()).get("/dashboard")).html)).toContain("Paused until you resume it");
   });
 
-  it("tells a visitor who only reads who creates destinations, and shows no commands", async () => {
+  it("shows a read-only visitor who creates destinations, without commands", async () => {
     const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
     for (const path of ["/dashboard", "/dashboard/destinations"]) {
       const { html } = await browser.get(path);
@@ -73,7 +73,7 @@ describe("the overview", () => {
     }
   });
 
-  it("adds up what the gates have counted within the window", async () => {
+  it("adds up the counts of gates within the window", async () => {
     await destinationOf("Billing");
     await destinationOf("Warehouse");
     const browser = await browserWith({ metrics, view: { inFlight: 3 } });
@@ -87,13 +87,13 @@ describe("the overview", () => {
     }
   });
 
-  it("shows the shortest window when the one asked for is unknown", async () => {
+  it("shows the shortest window when the requested one is unknown", async () => {
     await destinationOf("Billing");
     const { status, html } = await (await signedIn()).get("/dashboard?window=%3Cscript%3E");
     expect([status, html.includes("0 attempts in the last 15 minutes")]).toEqual([200, true]);
   });
 
-  it("lists what needs attention first", async () => {
+  it("lists destinations that need attention first", async () => {
     const [calm, sick] = [await destinationOf("Calm"), await destinationOf("Sick")];
     const waiting = {
       destination_id: sick,

@@ -56,7 +56,7 @@ test("selected rows are sent again, and the page says how many", async () => {
   expect(html).toContain("<h1>2 sent again</h1>");
 });
 
-test("all that a filter finds is sent again after a confirmation, and continues where a press has ended", async () => {
+test("all deliveries that a filter finds are sent again after a confirmation, continuing with each click", async () => {
   const { destination } = await deadDeliveries(350);
   const browser = await customer("acme");
   const filter = `state=dead&destination_id=${destination}`;
@@ -83,7 +83,7 @@ test("a page that would change nothing says why, and has no button", async () =>
   for (const { html } of [none, ended]) expect(html).not.toContain("Cancel them");
 });
 
-test("a page counts those that can be changed, and the reasons of the others", async () => {
+test("a page counts the deliveries that can be changed, and the reasons of the others", async () => {
   const { destination, deliveries } = await deadDeliveries(3);
   const browser = await customer("acme");
   await browser.post(REPAIR, { action: "retry", delivery: deliveries[0] ?? "" });
@@ -93,7 +93,7 @@ test("a page counts those that can be changed, and the reasons of the others", a
   expect(some.html).toContain("Send them again");
 });
 
-test("the page of a destination has the selections of the log, for those who may use them", async () => {
+test("the page of a destination has the selections of the log, for visitors who may use them", async () => {
   const { destination, deliveries } = await deadDeliveries(2);
   const path = `/dashboard/destinations/${destination}?state=dead`;
   const browser = await customer("acme");
@@ -124,7 +124,7 @@ test("a customer changes nothing of another tenant, by ids or by filters", async
   expect(await count("dead")).toBe(2);
 });
 
-test("a session that may only read is offered nothing, and is refused", async () => {
+test("a read-only session sees no actions, and is refused", async () => {
   const { deliveries } = await deadDeliveries(1);
   const browser = await customer("acme", true);
   const { html } = await browser.get(LOG);
@@ -134,7 +134,7 @@ test("a session that may only read is offered nothing, and is refused", async ()
   expect([refused.status, await count("dead")]).toEqual([422, 1]);
 });
 
-test("an action that there is not does nothing, and neither does a form without a delivery", async () => {
+test("an unknown action does nothing, and neither does a form without a delivery", async () => {
   const { deliveries } = await deadDeliveries(1);
   const browser = await signedIn();
   expect((await browser.post(REPAIR, { action: "erase", delivery: deliveries[0] ?? "" })).status).toBe(404);

@@ -35,7 +35,7 @@ function plan(destinations: readonly string[], more: Readonly<Record<string, str
   return form;
 }
 
-test("an estimate says how many deliveries and how long, for each destination, and starts nothing", async () => {
+test("an estimate shows number and duration for each destination, and starts nothing", async () => {
   const destinations = [await destinationWith(10, "Billing"), await destinationWith(5, "Ledger")];
   const browser = await customer("acme");
   const { status, html } = await browser.get(`${REPLAYS}?${plan(destinations, { estimate: "1" })}`);
@@ -70,7 +70,7 @@ test("a replay is started for each destination, and each can be stopped", async 
   );
 });
 
-test("a plan with a fault starts nothing, and its fields stay as they were typed", async () => {
+test("a plan with a fault starts nothing, and its input stays", async () => {
   const destination = await destinationWith(1, "Billing");
   const browser = await customer("acme");
   const faults: readonly [URLSearchParams, string][] = [
@@ -103,7 +103,7 @@ test("a customer neither estimates nor starts a replay of another tenant's desti
   expect(await countRows("replays")).toBe(0);
 });
 
-test("a session that may only read sees replays and starts none", async () => {
+test("a read-only session sees replays and starts none", async () => {
   const destination = await destinationWith(1, "Billing");
   const browser = await customer("acme", true);
   expect((await browser.get(REPLAYS)).html).not.toContain("Start replay");

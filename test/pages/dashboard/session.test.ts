@@ -95,7 +95,7 @@ describe("a session", () => {
     expect(isIn(await later(newer).get("/dashboard"))).toBe(true);
   });
 
-  it("ends with the key that opened it, and shows that key's tenant alone", async () => {
+  it("ends with the key that opened it, and shows only that key's tenant", async () => {
     const api = testApi();
     for (const tenant of ["acme", "other"]) {
       await api.call("POST", "/v1/destinations", { url: `https://${tenant}.example/hook`, tenant });
@@ -111,7 +111,7 @@ describe("a session", () => {
     expect(isIn(await browser.get("/dashboard"))).toBe(false);
   });
 
-  it("is not opened by a visit of the portal, nor is its cookie one of the portal", async () => {
+  it("is not opened by a visit of the portal, and its cookie does not open the portal", async () => {
     const portal = await visitor("acme");
     const [, token = ""] = portal.cookie().split("=");
     const browser = testDashboard();
@@ -126,13 +126,13 @@ describe("a session", () => {
     expect((await portal.get("/portal")).status).toBe(401);
   });
 
-  it("is not opened by a key that may not read", async () => {
+  it("is not opened by a key without the scope read", async () => {
     const { json: key } = await testApi().call("POST", "/v1/keys", { scopes: ["events:write"] });
     const answer = await testDashboard().signIn(key.key);
     expect(answer).toMatchObject({ status: 401, html: expect.stringContaining("lacks the scope read") });
   });
 
-  it("is not forged", async () => {
+  it("cannot be forged", async () => {
     const browser = testDashboard();
     await browser.signIn();
     const [name, token = ""] = browser.cookie().split("=");

@@ -1,4 +1,4 @@
-/** What operators set for a tenant, how they move its configuration, and how they delete it. */
+/** Operators' settings for a tenant, the export and import of its configuration, and its deletion. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { capabilities } from "../../../src/core/portal-access.ts";
@@ -79,20 +79,20 @@ describe("the form of settings", () => {
       },
       branding: { name: "Acme", accent: "#aa3366" },
     },
-  ])("says the same as the settings that it was filled with: %j", (settings) => {
+  ])("has the same values as the settings that it was filled with: %j", (settings) => {
     expect(tenantSettingsIn(inputsOf(settings))).toEqual(settings);
   });
 });
 
 describe("the settings of a tenant", () => {
-  it("are offered for tenants to choose while none is chosen", async () => {
+  it("are shown for a choice of tenants while none is chosen", async () => {
     await testApi().call("POST", "/v1/destinations", { url: "https://example.com/", tenant: "acme" });
     const { html } = await (await signedIn()).get(SETTINGS);
     expect(html).toContain(`<a class="button break" href="${SETTINGS}?tenant=acme">acme</a>`);
     expect(html).toContain('<input name="tenant" required');
   });
 
-  it("are all changed by the operator, shown, and reset by what is emptied", async () => {
+  it("are all changed by the operator, shown, and reset by empty fields", async () => {
     const browser = await signedIn();
     const { may_rotate: _, ...form }: Record<string, string> = filled;
     const { status, headers } = await browser.post(SETTINGS, form);
@@ -134,7 +134,7 @@ describe("the settings of a tenant", () => {
     expect([await countRows("tenant_settings"), await actions()]).toEqual([0, []]);
   });
 
-  it("keep rules that nobody can read when something else is saved", async () => {
+  it("keep unreadable rules when something else is saved", async () => {
     await call("PATCH", "/v1/tenants/acme", { portal: { may_rotate: false } });
     await env.DB.prepare(`UPDATE tenant_settings SET portal = '{"may_rotate": "no"}'`).run();
     await (await signedIn()).post(SETTINGS, { ...allowed, tenant: "acme", contact_email: "a@acme.example" });
@@ -172,7 +172,7 @@ describe("the settings of a tenant", () => {
     expect(html).not.toMatch(/<script>|<img|<b>|onerror=alert\(1\)>/i);
   });
 
-  it("are only read by the tenant's key, and by a key that only reads, each of which is told why", async () => {
+  it("can only be read with the tenant's key and with a read-only key, with the reason", async () => {
     const tenants = await tenantsAdmin();
     const shown = (await tenants.get(SETTINGS)).html;
     expect(shown).toContain("The operator of the deployment sets these");
@@ -189,7 +189,7 @@ describe("the settings of a tenant", () => {
 });
 
 describe("the form of a portal link", () => {
-  it("asks for everything that a link may say", () => {
+  it("has every field of a link", () => {
     const { may_test: _, ...others }: Record<string, string> = boxes;
     const form = {
       ...others,
@@ -225,7 +225,7 @@ describe("the form of a portal link", () => {
     ["max_endpoints", "x", "Endpoints at most is"],
     ["rate_per_second", "0", "Highest rate per second is 0"],
     ["theme", "pink", "Theme is &quot;pink&quot;; expected one of auto, light, dark"],
-  ])("makes none of %s %j: the fault is at the field", async (field, value, text) => {
+  ])("creates no link from %s %j: the fault is at the field", async (field, value, text) => {
     const form = { ...allowed, tenant: "acme", [field]: value };
     const { status, html } = await (await signedIn()).post("/dashboard/portal-links", form);
     expect([status, html.includes("token=")]).toEqual([422, false]);
@@ -235,7 +235,7 @@ describe("the form of a portal link", () => {
 });
 
 describe("an export", () => {
-  it("is a file, without secrets unless they are asked for, which the audit trail tells", async () => {
+  it("is a file, without secrets unless requested, which the audit trail records", async () => {
     const id = await destinationOf("acme", { headers: { "X-Key": "canary-header" } });
     const browser = await signedIn();
     const plain = await browser.post(`${SETTINGS}/export`, { tenant: "acme" });
@@ -255,7 +255,7 @@ describe("an export", () => {
     expect((await actions()).filter((one) => one === "tenant.exported")).toHaveLength(1);
   });
 
-  it("is not for a key that only reads, nor with secrets or of another tenant for a tenant's key", async () => {
+  it("is refused to a read-only key, and, with secrets or of another tenant, to a tenant's key", async () => {
     await destinationOf("acme");
     expect((await (await reader()).post(`${SETTINGS}/export`, { tenant: "acme" })).status).toBe(422);
     const tenants = await tenantsAdmin();
@@ -275,7 +275,7 @@ describe("an import", () => {
       ...more,
     });
 
-  it("says first what it would do, changes nothing then, and shows new secrets once when it is done", async () => {
+  it("first shows what it would do without changes, and shows new secrets once when it is done", async () => {
     const browser = await signedIn();
     const document = documentOf({ omitted: ["secret", "auth"] }, { settings: { retention_days: 3 } });
     const tried = await browser.post(IMPORT, { tenant: "acme", document, action: "try" });
@@ -293,7 +293,7 @@ describe("an import", () => {
     expect(textOf(again.html)).toContain("0 destinations created, 0 changed, 1 as before.");
   });
 
-  it("takes a file before what was pasted", async () => {
+  it("prefers a file to pasted text", async () => {
     const browser = await signedIn();
     const body = new FormData();
     body.set("tenant", "acme");
@@ -316,7 +316,7 @@ describe("an import", () => {
       /Settings at portal\.max_endpoints is -1/,
     ],
     [documentOf({}, { version: 2 }), /Version is 2; expected 1/],
-  ])("of %j changes nothing, and says what is wrong in it", async (document, text) => {
+  ])("of %j changes nothing, and names its fault", async (document, text) => {
     const browser = await signedIn();
     for (const action of ["try", "import"]) {
       const { status, html } = await browser.post(IMPORT, { tenant: "acme", document, action });
@@ -335,7 +335,7 @@ describe("an import", () => {
     }
   });
 
-  it("is not for a tenant's key, nor for one that only reads", async () => {
+  it("is refused to a tenant's key and to a read-only key", async () => {
     const form = { tenant: "acme", document: documentOf(), action: "import" };
     const [tenants, reads] = [await tenantsAdmin(), await reader()];
     expect((await tenants.get(`${IMPORT}?tenant=acme`)).status).toBe(404);
@@ -348,7 +348,7 @@ describe("an import", () => {
 describe("a tenant", () => {
   const DELETE = `${SETTINGS}/delete`;
 
-  it("is deleted after its name has been typed, and the erasure is shown as it goes and as the receipt", async () => {
+  it("is deleted after its name has been typed, and the erasure is shown in progress and as a receipt", async () => {
     const id = await destinationOf("acme");
     const browser = await signedIn();
     const asked = await browser.get(`${DELETE}?tenant=acme`);
@@ -383,7 +383,7 @@ describe("a tenant", () => {
     expect(await countRows("erasures")).toBe(0);
   });
 
-  it("is not deleted by its own key, nor by one that only reads, nor from another site", async () => {
+  it("cannot be deleted with its own key, with a read-only key, or from another site", async () => {
     await destinationOf("acme");
     const form = { tenant: "acme", confirm: "acme" };
     const [tenants, reads] = [await tenantsAdmin(), await reader()];

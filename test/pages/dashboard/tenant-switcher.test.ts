@@ -14,7 +14,7 @@ async function destinationOf(tenant: string): Promise<string> {
 }
 
 describe("an operator", () => {
-  it("chooses a tenant by its address, and all pages show that one until all are chosen again", async () => {
+  it("chooses a tenant by its address, and all pages show it until all are chosen again", async () => {
     const [acme, other] = [await destinationOf("acme"), await destinationOf("other")];
     await call("POST", "/v1/events", { type: "order.paid", data: "hello", tenant: "acme" });
     await call("POST", "/v1/events", { type: "cart.left", data: "hello", tenant: "other" });
@@ -39,7 +39,7 @@ describe("an operator", () => {
     for (const path of pages) expect([path, await shown(path)]).toEqual([path, [true, true]]);
   });
 
-  it("acts on what a form names, whatever tenant has been chosen meanwhile", async () => {
+  it("acts on the tenant that a form names, whatever tenant has been chosen meanwhile", async () => {
     const other = await destinationOf("other");
     const browser = await signedIn();
     await browser.get("/dashboard?tenant=acme");
@@ -48,7 +48,7 @@ describe("an operator", () => {
     expect([refused.status, refused.html.includes("Hook of other!")]).toEqual([422, true]);
   });
 
-  it("sees the tenant at the top and in the forms, and the tenants that there are", async () => {
+  it("sees the tenant at the top and in the forms, and the existing tenants", async () => {
     await destinationOf("acme");
     const browser = await signedIn();
     expect(textOf((await browser.get("/dashboard/tenants")).html)).toMatch(/Tenants with destinations acme/);
@@ -71,7 +71,7 @@ describe("an operator", () => {
     "a".repeat(5_000),
     "no such",
     "a;b=c\r\nx: y",
-  ])("is shown nothing for %j, which is no tenant, and it is not remembered", async (name) => {
+  ])("sees nothing for %j, which is not a tenant, and the choice is not stored", async (name) => {
     await destinationOf("acme");
     const browser = await signedIn();
     const before = browser.cookie();
@@ -97,7 +97,7 @@ describe("an operator", () => {
 });
 
 describe("a tenant's key", () => {
-  it("sees its own tenant, whatever it asks for", async () => {
+  it("sees its own tenant, whatever is requested", async () => {
     await destinationOf("acme");
     const other = await destinationOf("other");
     const browser = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });
@@ -114,7 +114,7 @@ describe("a tenant's key", () => {
 });
 
 describe("the audit page", () => {
-  it("says what has changed from what to what, and exports it, of the chosen tenant", async () => {
+  it("shows changes with old and new values, and exports them, of the chosen tenant", async () => {
     const id = await destinationOf("acme");
     await destinationOf("other");
     await call("PATCH", `/v1/destinations/${id}`, { timeout_ms: 2000, description: "<b>New" });

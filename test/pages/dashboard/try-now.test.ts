@@ -27,7 +27,7 @@ async function browserOf(options: BrowserOptions) {
 
 const state = () => env.DB.prepare("SELECT state FROM deliveries").first("state");
 
-test("a retry is brought forward, and its attempts lead to their requests and responses", async () => {
+test("a retry is brought forward, and its attempts link to their requests and responses", async () => {
   const { event, id } = await retrying();
   const browser = await browserOf({});
   const { html } = await browser.get(`/dashboard/events/${event}`);
@@ -44,7 +44,7 @@ test("a retry is brought forward, and its attempts lead to their requests and re
   expect(await state()).toBe("waiting");
 });
 
-test("a refusal of the gate is shown with its end, and a probe is said to be one", async () => {
+test("a refusal of the gate is shown with its end, and a probe as such", async () => {
   const { event, id } = await retrying();
   const refusal = { reason: "circuit_open" as const, until: NOW + 60_000 };
   const refused = await (await browserOf({ view: { refusal } })).post(`/dashboard/deliveries/${id}/try-now`);

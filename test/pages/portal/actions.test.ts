@@ -1,4 +1,4 @@
-/** What visitors of the portal change, as the tables show it, and what is refused: at the field, in the form's words. */
+/** Changes by visitors of the portal, as the tables show them, and refusals: at the field, in the form's words. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../../src/ids.ts";
@@ -141,7 +141,7 @@ describe("an endpoint", () => {
     expect((await rowOf(id))?.sealed_headers).toBeNull();
   });
 
-  it("that is no https endpoint keeps its target", async () => {
+  it("of another kind keeps its target", async () => {
     const id = await endpointOf();
     await env.DB.prepare("UPDATE destinations SET url = 'service:BILLING /hook' WHERE id = ?1")
       .bind(id)
@@ -207,7 +207,7 @@ describe("an endpoint", () => {
     expect([status, html.includes("Try again in 3 s")]).toEqual([422, true]);
   });
 
-  it("gets one new secret from a page that is sent twice, and the old one signs on", async () => {
+  it("gets one new secret from a form that is sent twice, and the old one still signs", async () => {
     const id = await endpointOf();
     const before = await rowOf(id);
     const browser = await visitor("acme");
@@ -273,7 +273,7 @@ describe("deliveries", () => {
     expect(await env.DB.prepare("SELECT state FROM replays").first()).toEqual({ state: "cancelled" });
   });
 
-  it("that were never sent are sent with a progress that shows no share, since their number is not known", async () => {
+  it("that were never sent are sent with a progress without a share, because their number is unknown", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme");
     const since = new Date(NOW - 3_600_000).toISOString().slice(0, 16);
@@ -326,7 +326,7 @@ const changing = createPortal()
   .map(({ path }) => path)
   .filter((path, i, all) => all.indexOf(path) === i);
 
-describe("a visitor that may only read", () => {
+describe("a read-only visitor", () => {
   it("is stopped by every route that changes something", async () => {
     expect(changing.length).toBeGreaterThanOrEqual(11);
     const id = await endpointOf();
@@ -352,7 +352,7 @@ describe("a visitor that may only read", () => {
     expect(await everythingStored()).toBe(before);
   });
 
-  it("is shown no buttons, and what is true for it where there is nothing yet", async () => {
+  it("sees no buttons, and fitting texts on empty pages", async () => {
     const browser = await visitor("acme", { read_only: true });
     const empty = await browser.get("/portal");
     expect(empty.html).toContain("You can view endpoints, but not add any");
@@ -367,8 +367,8 @@ describe("a visitor that may only read", () => {
   });
 });
 
-describe("a visitor that asks for more than it may have", () => {
-  it("is told so at the field, whether the tenant's settings or its link say so", async () => {
+describe("a visitor that requests more than permitted", () => {
+  it("gets the fault at the field, whether the limit is the tenant's or the link's", async () => {
     await testApi().call("PATCH", "/v1/tenants/acme", { portal: { max_concurrency: 20 } });
     const browser = await visitor("acme", { access: { rate_per_second: 5 } });
     const form = { url: URL_OF_HOOK, which: "all", max_concurrency: "21", rate_per_second: "6" };
@@ -382,7 +382,7 @@ describe("a visitor that asks for more than it may have", () => {
     expect(await anyRow()).toMatchObject({ max_concurrency: 20, rate_per_second: 5 });
   });
 
-  it("does not get there by a link that promises more than the tenant's settings", async () => {
+  it("gets no more by a link that exceeds the tenant's settings", async () => {
     await testApi().call("PATCH", "/v1/tenants/acme", { portal: { max_concurrency: 2, may_rotate: false } });
     const id = await endpointOf();
     const browser = await visitor("acme", { access: { max_concurrency: 1000, may_rotate: true } });
@@ -406,7 +406,7 @@ describe("a visitor that asks for more than it may have", () => {
     expect((await rowOf(id))?.max_concurrency).toBe(10);
   });
 
-  it("adds as many endpoints as it may, and none more, also when two forms are sent at once", async () => {
+  it("adds as many endpoints as permitted, and no more, also when two forms are sent at once", async () => {
     const browser = await visitor("acme", { access: { max_endpoints: 2 } });
     await endpointOf();
     const send = () => browser.post("/portal/endpoints/new", { url: URL_OF_HOOK, which: "all" });
@@ -419,7 +419,7 @@ describe("a visitor that asks for more than it may have", () => {
     expect((await browser.get("/portal")).html).not.toContain("/portal/endpoints/new");
   });
 
-  it("is held to what the settings say now, not to what they said when it came", async () => {
+  it("is bound by the current settings, not by those at the beginning of the visit", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme");
     await testApi().call("PATCH", "/v1/tenants/acme", { portal: { may_edit_endpoints: false } });

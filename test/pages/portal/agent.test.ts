@@ -80,7 +80,7 @@ describe("a visitor's agent", () => {
     expect(listed).not.toContain(foreign.ids.destinations);
   });
 
-  it("has no more rights than the link leaves, nor than the tenant's settings leave later", async () => {
+  it("has no more rights than the link, and than the tenant's later settings", async () => {
     const browser = await visitor("acme", { access: { may_edit_endpoints: false, may_see_payloads: false } });
     const { names, use } = agentOf(await tokenOf(browser));
     for (const name of ["pause_destination", "set_limits", "set_filter", "preview_filter"])
@@ -95,7 +95,7 @@ describe("a visitor's agent", () => {
     expect(await names()).not.toContain("retry_deliveries");
   });
 
-  it("is cut off when the visit ends, however it ends", async () => {
+  it("loses access when the visit ends, however it ends", async () => {
     const browser = await visitor("acme");
     const token = await tokenOf(browser);
     expect((await agentOf(token).request("tools/list")).status).toBe(200);
@@ -107,7 +107,7 @@ describe("a visitor's agent", () => {
   });
 });
 
-it("the token is shown only when it is asked for, and only to a visitor", async () => {
+it("an agent's token is shown only on request, and only to a visitor", async () => {
   expect((await testPortal().post("/portal/agent")).status).toBe(401);
   const browser = await visitor("acme");
   const { html } = await browser.get("/portal/agent");

@@ -1,4 +1,4 @@
-/** What else the form of an endpoint has: the preview of a filter, the body, and the forms of the signature. */
+/** Further parts of the form of an endpoint: the preview of a filter, the body, and the forms of the signature. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../../src/ids.ts";
@@ -37,7 +37,7 @@ const form = { url: HOOK, which: "all" };
 beforeEach(emptyDatabase);
 
 describe("the preview of an endpoint", () => {
-  it("says which of the last events its form takes, and why not the others, and saves nothing", async () => {
+  it("shows which of the last events its form takes, and why not the others, and saves nothing", async () => {
     const id = await endpointOf();
     await post({ total: 5 });
     await post({ total: 500 });
@@ -60,7 +60,7 @@ describe("the preview of an endpoint", () => {
     expect(await rowOf(id)).toEqual(before);
   });
 
-  it("shows as many forms of one's own as before, and one to fill in", async () => {
+  it("shows as many custom signature forms as before, and an empty one", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme");
     const typed = { ...form, template_0_content: "", template_0_signature_header: "" };
@@ -68,7 +68,7 @@ describe("the preview of an endpoint", () => {
     expect(html.match(/name="template_\d_content"/g)).toEqual(['name="template_0_content"']);
   });
 
-  it("is in the visitor's language, and says when there is nothing to try it on", async () => {
+  it("is in the visitor's language, and says when there are no events", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme", { language: "de" });
     const { html } = await browser.post(`/portal/endpoints/${id}/preview`, form);
@@ -86,7 +86,7 @@ describe("the preview of an endpoint", () => {
     expect([status, faultAt(html, field)]).toEqual([422, expect.stringMatching(text)]);
   });
 
-  it("is neither offered nor made for who may not see contents, since a filter would tell them", async () => {
+  it("is not available to visitors who may not see contents, because a filter would reveal them", async () => {
     const id = await endpointOf();
     await post({ total: 5 });
     const browser = await visitor("acme", { access: { may_see_payloads: false } });
@@ -136,7 +136,7 @@ describe("the body and the signature forms of an endpoint", () => {
     expect(change).toContain('name="template_1_content"');
   });
 
-  it("stay as they are when the form is saved with them, down to the stored bytes", async () => {
+  it("stay as they are when the form is saved unchanged, down to the stored bytes", async () => {
     const forms = [
       { form: "standard" },
       { form: "template", signature_header: "X-Sig", content: "{body}", prefix: "v1= ", algorithm: "sha512" },
@@ -160,7 +160,7 @@ describe("the body and the signature forms of an endpoint", () => {
     expect(after?.signature_forms).toBe(before?.signature_forms);
   });
 
-  it("are changed, and taken away again", async () => {
+  it("are changed, and removed again", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme");
     const change = (more: object) => browser.post(`/portal/endpoints/${id}/change`, { ...form, ...more });
@@ -186,7 +186,7 @@ describe("the body and the signature forms of an endpoint", () => {
     [{ ...own, template_0_prefix: "{body}" }, "template_0_prefix", /100 plain characters/],
     [{ ...own, template_0_algorithm: "md5" }, "template_0_algorithm", /^Choose one of the list/],
     [{ sign_standard: "on", sign_svix: "on", ...own, headers: "X-Signature: 1" }, "headers", /cannot be set/],
-  ])("%j is refused at the field, and what was typed is kept", async (fields, field, text) => {
+  ])("%j is refused at the field, and the input stays", async (fields, field, text) => {
     const browser = await visitor("acme");
     const { status, html } = await browser.post("/portal/endpoints/new", { ...form, ...fields });
     expect([status, faultAt(html, field)]).toEqual([422, expect.stringMatching(text)]);
@@ -209,7 +209,7 @@ describe("the body and the signature forms of an endpoint", () => {
 describe("the deliveries of an endpoint", () => {
   const labels = { tags: ["import"], channels: ["eu"] };
 
-  it("show tags and channels, and no tags to who may not see contents", async () => {
+  it("show tags and channels, but no tags to visitors who may not see contents", async () => {
     const id = await endpointOf();
     await post({ n: 1 }, labels);
     const shown = async (link: object = {}) => {
@@ -229,7 +229,7 @@ describe("the deliveries of an endpoint", () => {
     ]);
   });
 
-  it("are not offered to be sent again where their event has been erased, and say so", async () => {
+  it("cannot be sent again if their event has been erased, and say so", async () => {
     const id = await endpointOf();
     const event = await post({ n: 1 });
     const ended = { state: "delivered", attempts: 1, give_up_at: NOW, ended_at: NOW };

@@ -64,7 +64,7 @@ describe("the page of an event type", () => {
     ["1.5"],
     ["new"],
     [""],
-  ])("refuses %j, which is no version of it", async (version) => {
+  ])("refuses %j, which is not one of its versions", async (version) => {
     const id = await endpoint("acme", "Old", { [TYPE]: 1 });
     const { status } = await (await visitor("acme")).post(PATH, { endpoint: id, version });
     expect(status).toBe(422);
@@ -89,7 +89,7 @@ describe("the page of an event type", () => {
     expect(await pinsOf(id)).toEqual({ [TYPE]: 1 });
   });
 
-  it("leads nowhere for a type that there is not", async () => {
+  it("does not exist for an unknown type", async () => {
     expect((await (await visitor("acme")).get("/portal/event-types/none")).status).toBe(404);
   });
 });

@@ -1,4 +1,7 @@
-/** Whatever is stored or typed is shown as text on every page of the portal. New pages are taken up as they are registered. */
+/**
+ * Every stored or typed string is shown as text on every page of the portal. New pages are covered as they are
+ * registered.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
@@ -21,7 +24,7 @@ beforeEach(emptyDatabase);
 
 /** One endpoint, one event and one event type with the string in every column that takes one. */
 async function store(text: string): Promise<void> {
-  // What a prefix may not have would make the whole form none.
+  // A character that a prefix may not have would make the whole form invalid.
   const prefix = text.replaceAll(/[{}]|[^ -~]/g, "");
   await insertRow("destinations", {
     id: ID,
@@ -164,13 +167,13 @@ it("a stored text is shown, escaped", async () => {
   expect(without.map(([path]) => path)).toEqual(showNothing);
 });
 
-it("whatever is typed or asked for is text on the page that answers", async () => {
+it("any input or query is text on the page that answers", async () => {
   const text = hostileTexts.join(" ");
   const { browser, shown } = await pagesWith("harmless");
   const names = new Set(["done", "after", "before", "in", ...[...shown.values()].flatMap(namesIn)]);
   const typed = new URLSearchParams([...names].map((name) => [name, text]));
   const form = new URLSearchParams(typed);
-  // What no form can be refused for otherwise.
+  // A fault that no form has otherwise.
   form.set("which", "some");
   const stray: string[] = [];
   for (const { method, path } of createPortal().routes) {

@@ -27,7 +27,7 @@ function limits(most: number) {
 }
 
 describe("a visit of the portal", () => {
-  it("uses up no rate but its own, by pages and by forms", async () => {
+  it("uses up only its own rate, by pages and by forms", async () => {
     const { counts, services } = limits(5);
     const [first, second] = [
       await visitor("acme", {}, { services }),

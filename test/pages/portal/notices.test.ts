@@ -56,7 +56,7 @@ describe("a visitor of the portal", () => {
     expect(await rowOf(id)).toEqual({ notice_channel: null, notice_target: null });
   });
 
-  it("sees at the field what is wrong, in its language, and keeps what was typed", async () => {
+  it("sees each fault at the field, in its language, and keeps the input", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme", { language: "de" });
     const { status, html } = await browser.post(`/portal/endpoints/${id}/notices`, {
@@ -69,7 +69,7 @@ describe("a visitor of the portal", () => {
     expect(await rowOf(id)).toEqual({ notice_channel: null, notice_target: null });
   });
 
-  it("is offered mail only where the deployment sends mails", async () => {
+  it("is offered mail only if the deployment sends mails", async () => {
     const id = await endpointOf();
     const path = `/portal/endpoints/${id}/notices`;
     const without = await visitor("acme");
@@ -106,7 +106,7 @@ describe("a visitor of the portal", () => {
 });
 
 describe("an operator at the dashboard", () => {
-  it("sets a channel and removes it, and is led back to the destination, which says so", async () => {
+  it("sets a channel and removes it, and returns to the destination, which says so", async () => {
     const id = await endpointOf();
     const browser = await signedIn();
     const path = `/dashboard/destinations/${id}`;

@@ -62,7 +62,7 @@ describe("a key that a visitor makes", () => {
     expect(entry).toMatchObject({ action: "api_key.created", tenant: "acme", actor: { kind: "portal" } });
   });
 
-  it("comes with commands for the deployment and the endpoint, none of which has the key in it", async () => {
+  it("comes with commands for the deployment and the endpoint, none of which contains the key", async () => {
     const id = await inboxOf();
     const browser = await visitor("acme", { language: "de" });
     const { html } = await browser.get(`/portal/endpoints/${id}/poll`);
@@ -102,7 +102,7 @@ describe("a key that a visitor makes", () => {
 
   it.each([
     ["x".repeat(101), /100 characters/],
-  ])("has no name that is too long, and keeps what was typed", async (name, fault) => {
+  ])("cannot have a name that is too long, and the input stays", async (name, fault) => {
     const id = await inboxOf();
     const browser = await visitor("acme");
     const { status, html } = await browser.post(`/portal/endpoints/${id}/poll`, { name });
@@ -130,7 +130,7 @@ describe("a key that a visitor makes", () => {
 });
 
 describe("a visitor", () => {
-  it("neither sees nor revokes a key that no visitor of its tenant has made for the endpoint", async () => {
+  it("neither sees nor revokes a key of the endpoint that no visitor of its tenant has created", async () => {
     const [id, second, foreign] = [await inboxOf(), await inboxOf(), await inboxOf("globex")];
     const other = await visitor("globex");
     await other.post(`/portal/endpoints/${foreign}/poll`, {});
@@ -160,7 +160,7 @@ describe("a visitor", () => {
     expect(await everythingStored()).toBe(before);
   });
 
-  it("makes no key for an endpoint that is not polled, nor with fields of another key", async () => {
+  it("cannot create a key for an endpoint that is not polled, nor with fields of another key", async () => {
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com", tenant: "acme" });
     const browser = await visitor("acme");
     expect((await browser.get(`/portal/endpoints/${json.id}`)).html).not.toContain("/poll");
@@ -182,7 +182,7 @@ describe("a visitor", () => {
   it.each<[PortalRules]>([
     [{ may_poll: false }],
     [{ may_see_payloads: false }],
-  ])("under %j is refused every service and page of keys", async (rules) => {
+  ])("with %j is refused every service and page of keys", async (rules) => {
     const id = await inboxOf();
     const mine = await visitor("acme");
     await mine.post(`/portal/endpoints/${id}/poll`, {});
@@ -205,7 +205,7 @@ describe("a visitor", () => {
     expect(await everythingStored()).toBe(before);
   });
 
-  it("is sent to the endpoint's page by a link that only reads, which offers no keys", async () => {
+  it("with a read-only link is redirected to the endpoint's page, which offers no keys", async () => {
     const id = await inboxOf();
     const browser = testPortal();
     await enter(browser, await linkToken({ tenant: "acme", read_only: true }));
@@ -216,7 +216,7 @@ describe("a visitor", () => {
 });
 
 describe("the page of a polled endpoint", () => {
-  it("says who has fetched from it, and how far each is behind", async () => {
+  it("shows its consumers, and how far each is behind", async () => {
     const id = await inboxOf();
     const options = { services: { gates: env.GATES } };
     const browser = await visitor("acme", { language: "de" }, options);
@@ -229,7 +229,7 @@ describe("the page of a polled endpoint", () => {
 });
 
 describe("the dashboard", () => {
-  it("lists the keys of a polled destination, and makes one that polls it alone", async () => {
+  it("lists the keys of a polled destination, and creates one that can only poll it", async () => {
     const id = await inboxOf();
     await keyOf({ scopes: ["read"], name: "Unrelated" });
     const portal = await visitor("acme");

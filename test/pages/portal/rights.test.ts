@@ -37,7 +37,7 @@ const spelled = (path: string) => [
 ];
 
 describe("a visitor that may edit endpoints", () => {
-  it("reaches nothing else of the tenant by an id that is a path", async () => {
+  it("reaches nothing else of the tenant with an id that is a path", async () => {
     const { ids } = await thingsOf(call, "acme");
     const browser = await visitor("acme");
     const before = await everythingStored();
@@ -52,7 +52,7 @@ describe("a visitor that may edit endpoints", () => {
 describe("a visitor that may only send again", () => {
   const link = { access: { may_edit_endpoints: false, may_rotate: false, may_test: false } };
 
-  it("pauses, resumes, rotates and tests nothing by an id that is a path", async () => {
+  it("pauses, resumes, rotates and tests nothing with an id that is a path", async () => {
     const { ids } = await thingsOf(call, "acme");
     const browser = await visitor("acme", link);
     const before = await everythingStored();
@@ -131,7 +131,7 @@ describe("the API, called for a visitor of the portal,", () => {
 
   it.each(
     operations.filter(({ operation }) => operation.security.length > 0),
-  )("lets it do no more than its rules: $method $path", async (described) => {
+  )("permits only what its rules do: $method $path", async (described) => {
     const { method, path } = described;
     const needed = OPERATIONS[`${method} ${path}`];
     const before = await everythingStored();
@@ -160,7 +160,7 @@ describe("the API, called for a visitor of the portal,", () => {
     "breaker",
     "timeout_ms",
     "binding",
-  ])("sets nothing that is not for visitors: %s", async (field) => {
+  ])("sets no field that is not for visitors: %s", async (field) => {
     const { ids } = things;
     const before = await everythingStored();
     const api = apiUnder({});
@@ -193,11 +193,11 @@ describe("the API, called for a visitor of the portal,", () => {
 });
 
 describe("a link of an API key", () => {
-  /** What a JSON Web Token says, which needs no key to read. */
+  /** The claims of a JSON Web Token, which need no key to read. */
   const claimsIn = (token: string) =>
     atob((token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/"));
 
-  it("does not say to its visitor which key that is, nor does the visitor's cookie", async () => {
+  it("does not reveal the key to its visitor, and neither does the visitor's cookie", async () => {
     const made = await call("POST", "/v1/keys", { scopes: ["read", "admin"] });
     const link = await call(
       "POST",

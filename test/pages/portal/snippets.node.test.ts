@@ -19,7 +19,7 @@ const hasGo = (await lacking("go", "go", ["version"])) === undefined;
 
 type Runner = Readonly<{
   isThere: boolean;
-  /** What takes longer than a signature is valid on a slow machine. */
+  /** Languages that may take longer than a signature is valid on a slow machine. */
   prepare?: () => void;
   verdicts: (form: SignatureForm, cases: readonly Case[]) => boolean[];
 }>;
@@ -135,7 +135,7 @@ test("the code with a library names it, and the variable of the secret", () => {
     expect([code.includes(install), code.includes("WEBHOOK_SECRET")]).toEqual([true, true]);
 });
 
-test("the code of every language is there for every form, and names its header", () => {
+test("the code of every language exists for every form, and names its header", () => {
   for (const language of Object.keys(snippetLanguages) as SnippetLanguage[])
     for (const form of forms) {
       const recipe = recipeOf(form);

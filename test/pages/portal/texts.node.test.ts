@@ -31,13 +31,13 @@ describe("the German texts", () => {
   const english = new Map(leavesOf(texts.en).map((leaf) => [leaf.path, leaf]));
   const german = leavesOf(texts.de);
 
-  test("are those of the English ones, in German", () => {
+  test("have the same keys as the English ones, in German", () => {
     expect(german.map(({ path }) => path).toSorted()).toEqual([...english.keys()].toSorted());
     const same = german.filter((leaf) => english.get(leaf.path)?.text === leaf.text && !isAsWritten(leaf));
     expect(same).toEqual([]);
   });
 
-  test("have the same values in them", () => {
+  test("contain the same values", () => {
     const values = (text = "") => ["1", "2", "3"].filter((value) => text.includes(value));
     const wrong = german.filter(({ path, text }) => {
       const isFunction = path
@@ -50,14 +50,14 @@ describe("the German texts", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("end with a full stop where the English ones do", () => {
+  test("end with a full stop if the English ones do", () => {
     const ends = (text = "") => /\.$/.test(text);
     const wrong = german.filter(({ path, text }) => ends(text) !== ends(english.get(path)?.text));
     expect(wrong).toEqual([]);
   });
 });
 
-test("numbers, durations and times are written as the language does", () => {
+test("numbers, durations and times are written as usual in the language", () => {
   const [en, de] = [formatsIn("en"), formatsIn("de")];
   const at = Date.parse("2026-11-20T14:03:22Z");
   expect([en.count(1234.5), de.count(1234.5)]).toEqual(["1,234.5", "1.234,5"]);

@@ -37,13 +37,13 @@ describe("a link", () => {
       expect((await browser.get(`/portal/endpoints/${other.json.id}${page}`)).status).toBe(404);
   });
 
-  it("leads to the portal, on the host that it was asked for on", async () => {
+  it("leads to the portal, on the host that was requested", async () => {
     const { json } = await testApi().call("POST", "/v1/portal-links", { tenant: "acme" });
     expect(new URL(json.url).pathname).toBe("/portal/enter");
     expect((await testDashboard().get(json.url.replace(/^https?:\/\/[^/]+/, ""))).status).not.toBe(200);
   });
 
-  it("opens one visit and no second one, also when it is followed twice at once", async () => {
+  it("opens one visit and no second one, also when it is opened twice at once", async () => {
     const token = await linkToken({ tenant: "acme" });
     const [first, second] = [testPortal(), testPortal()];
     const answers = await Promise.all([enter(first, token), enter(second, token)]);
@@ -56,7 +56,7 @@ describe("a link", () => {
     expect(again.cookie()).toBe("");
   });
 
-  it("stays used after the visitor has left, and after others have come", async () => {
+  it("stays used after the visitor has signed out, and after other visits", async () => {
     const token = await linkToken({ tenant: "acme", expires_in_s: 7 * 24 * 3600 });
     const browser = testPortal();
     await enter(browser, token);
@@ -90,7 +90,7 @@ describe("a link", () => {
     expect((await enter(late, token)).status).toBe(403);
   });
 
-  it("works on after a new master key was put in front, and no more once the old one is removed", async () => {
+  it("works after a new master key was put in front, but not after the old one is removed", async () => {
     const newer = `k2:${btoa("2".repeat(32))}`;
     const token = await linkToken({ tenant: "acme" });
     const during = testConfig({ masterKeys: keysOf(`${newer},${MASTER_KEYS}`) });
@@ -99,7 +99,7 @@ describe("a link", () => {
     expect((await enter(testPortal({ services: { config: during } }), token)).status).toBe(303);
   });
 
-  it("is not forged, nor made of a session, nor of one that says nothing of its visitor", async () => {
+  it("cannot be forged, nor made of a session or of a token without a visitor", async () => {
     const scopes = ["read"] as const;
     const claims = { id: "x", keyId: null, tenant: "acme", scopes, expiresAt: NOW + HOUR, visit };
     const token = await linkToken({ tenant: "acme" });
@@ -139,7 +139,7 @@ describe("a link", () => {
     [{ tenant: "acme", return_url: "http://shop.example/" }, "return_url"],
     [{ tenant: "acme", return_url: "javascript:alert(1)//https://shop.example" }, "return_url"],
     [{ tenant: "acme", return_url: "https://user:secret@shop.example/" }, "return_url"],
-  ])("is not made from %j", async (body, field) => {
+  ])("is not created from %j", async (body, field) => {
     const answer = await testApi().call("POST", "/v1/portal-links", body);
     expect(answer).toMatchObject({ status: 422, json: { errors: [{ field }] } });
   });
@@ -182,7 +182,7 @@ describe("a visit", () => {
     expect(isIn(await browser.get("/portal"))).toBe(true);
   });
 
-  it("has no such cookie where no page may show the portal in a frame", async () => {
+  it("has no such cookie if no page may show the portal in a frame", async () => {
     const token = await linkToken({ tenant: "acme" });
     const answer = await testPortal().post(
       "/portal/enter",
@@ -192,7 +192,7 @@ describe("a visit", () => {
     expect(answer.headers.get("set-cookie")).toContain("SameSite=Lax");
   });
 
-  it("ends by itself after twelve hours, and at once for every copy of its cookie when the visitor leaves", async () => {
+  it("ends by itself after twelve hours, and at once for every copy of its cookie when the visitor signs out", async () => {
     const browser = await visitor("acme");
     const at = async (now: number) => {
       const later = testPortal({ services: { now: () => now } });
@@ -211,7 +211,7 @@ describe("a visit", () => {
     "null",
     '{"rules":{}}',
     '{"rules":{"may_fly":true}}',
-  ])("edited by hand into %s is none", async (portal) => {
+  ])("edited into %s is invalid", async (portal) => {
     const browser = await visitor("acme");
     await env.DB.prepare("UPDATE sessions SET portal = ?1").bind(portal).run();
     expect((await browser.get("/portal")).status).toBe(401);
@@ -239,7 +239,7 @@ describe("a visit", () => {
     "/portalx",
     "/dashboard",
     "",
-  ])("goes back to no other page than its own: %j", async (back) => {
+  ])("returns only to its own pages: %j", async (back) => {
     const browser = await visitor("acme");
     const { headers } = await browser.post("/portal/preferences", { language: "fr", theme: "x", back });
     expect(headers.get("location")).toBe("/portal");
@@ -254,14 +254,14 @@ describe("a visit", () => {
     ["de;q=0, en", "en"],
     ["*;q=1, ;;;, de;q=nonsense", "de"],
     ["x".repeat(10_000), "en"],
-  ])("without a language of its own has that of the browser: %j", async (header, language) => {
+  ])("without a language setting has that of the browser: %j", async (header, language) => {
     const token = await linkToken({ tenant: "acme" });
     const accept: Record<string, string> = header === undefined ? {} : { "accept-language": header };
     const { html } = await testPortal().get(`/portal/enter?token=${token}`, accept);
     expect(html).toContain(`<html lang="${language}"`);
   });
 
-  it("takes language and theme from the address of the link too", async () => {
+  it("takes language and theme also from the address of the link", async () => {
     const browser = testPortal();
     const token = await linkToken({ tenant: "acme" });
     const { html } = await browser.get(`/portal/enter?token=${token}&language=de&theme=dark`);
@@ -307,7 +307,7 @@ describe("every page", () => {
     }
   });
 
-  it("may be framed by the origins of the deployment, and nothing else of it may be", async () => {
+  it("may be framed by the configured origins, and no other page may be framed", async () => {
     const portalOrigins = ["https://shop.example", "https://app.shop.example:8443"];
     const services = { config: testConfig({ portalOrigins }) };
     const browser = await visitor("acme", {}, { services });
@@ -328,7 +328,7 @@ describe("every page", () => {
   it.each([
     [{ name: "Shop", logo: "https://cdn.shop.example/logo.svg" }, " https://cdn.shop.example"],
     [{ name: "Shop", logo: png }, " data:"],
-  ])("shows the tenant's name and logo, and allows that image alone: %j", async (branding, source) => {
+  ])("shows the tenant's name and logo, and allows only that image: %j", async (branding, source) => {
     await testApi().call("PATCH", "/v1/tenants/acme", { branding: { ...branding, accent: "#AA3366" } });
     const browser = await visitor("acme");
     const { headers, html } = await browser.get("/portal");
@@ -341,7 +341,7 @@ describe("every page", () => {
     expect((await (await visitor("other")).get("/portal")).html).not.toContain("Shop");
   });
 
-  it("has the deployment's branding where the tenant has none", async () => {
+  it("has the deployment's branding if the tenant has none", async () => {
     const services = { config: testConfig({ portalBranding: { name: "Deployment", accent: "#0b6a72" } }) };
     await testApi().call("PATCH", "/v1/tenants/acme", { branding: { name: "Acme" } });
     const [own, other] = [await visitor("acme", {}, { services }), await visitor("other", {}, { services })];
@@ -353,7 +353,7 @@ describe("every page", () => {
     expect(second.html).toContain("<span>Deployment</span>");
   });
 
-  it("edited by hand into a branding that is none shows nothing of it", async () => {
+  it("ignores branding that was edited into nonsense", async () => {
     await testApi().call("PATCH", "/v1/tenants/acme", { branding: { name: "Shop" } });
     const hostile = { name: "x", logo: "javascript:alert(1)", accent: "red;}body{" };
     await env.DB.prepare("UPDATE tenant_settings SET branding = ?1").bind(JSON.stringify(hostile)).run();
@@ -362,7 +362,7 @@ describe("every page", () => {
     expect(headers.get("content-security-policy")).toBe(policyWith("", "'none'"));
   });
 
-  it("leads back to the sender's page", async () => {
+  it("links back to the sender's page", async () => {
     const browser = await visitor("acme", { return_url: "https://shop.example/settings?a=1&b=2" });
     expect((await browser.get("/portal")).html).toContain(
       'href="https://shop.example/settings?a=1&amp;b=2" target="_top" rel="noreferrer"',

@@ -20,7 +20,7 @@ const delivery: DeliveryJson = {
   ],
 };
 
-it("places attempts, now, the next attempt and the end in order, within the timeline", () => {
+it("a timeline places attempts, now, the next attempt and the end in order, within its bounds", () => {
   const { marks } = timelineOf(delivery, NOW - 41_000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "failed", "failed", "now", "next", "given_up"]);
   const places = marks.map(({ x }) => x);
@@ -28,7 +28,7 @@ it("places attempts, now, the next attempt and the end in order, within the time
   expect([places[0], Math.max(...places)]).toEqual([0, 98]);
 });
 
-it("shows only the attempts of a delivery that has ended, over ten seconds at least", () => {
+it("a timeline of an ended delivery shows only its attempts, over at least ten seconds", () => {
   const ended: DeliveryJson = {
     ...delivery,
     state: "delivered",
@@ -39,13 +39,13 @@ it("shows only the attempts of a delivery that has ended, over ten seconds at le
   expect(ticks.map(({ label }) => label)).toEqual(["1 s", "10 s"]);
 });
 
-it("has no mark for a next attempt whose time is unknown", () => {
+it("a timeline has no mark for a next attempt at an unknown time", () => {
   const { next_attempt_at: _, ...rest } = delivery;
   const { marks } = timelineOf({ ...rest, state: "waiting", reason: "paused", log: [] }, NOW - 1000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "now", "given_up"]);
 });
 
-it("places an overdue attempt at now", () => {
+it("a timeline places an overdue attempt at now", () => {
   const late = timelineOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
   const place = (kind: string) => late.marks.find((mark) => mark.kind === kind)?.x;
   expect(place("next")).toBe(place("now"));

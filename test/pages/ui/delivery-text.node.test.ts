@@ -95,7 +95,7 @@ it.each<[Partial<Delivery>, string]>([
     { state: "cancelled", reason: "erased" },
     "quiet | Cancelled | Cancelled: the content of the event was erased",
   ],
-])("the text of %j is what comes next or why it waits", (delivery, expected) => {
+])("the text of %j says what comes next or why it waits", (delivery, expected) => {
   const { tone, label, text } = deliveryText({ ...fresh, ...delivery }, NOW - 60_000, NOW);
   expect(`${tone} | ${label} | ${text}`).toBe(expected);
 });

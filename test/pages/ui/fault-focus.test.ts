@@ -17,7 +17,7 @@ it.each([
   expect(/<input[^>]* autofocus[^>]*>/.exec(html)?.[0]).toContain(`name="${name}"`);
 });
 
-it("a notice has the focus where no input is at fault", async () => {
+it("a notice has the focus if no input is at fault", async () => {
   const { html } = await (await signedIn()).post(
     "/dashboard/destinations/dst_00000000000000000000/pause",
     {},
@@ -33,6 +33,6 @@ it("a text with the mark of an input at fault does not take the focus", async ()
   expect(/<input[^>]* autofocus[^>]*>/.exec(html)?.[0]).toContain('name="max_concurrency"');
 });
 
-it("a page that refuses nothing leaves the focus where it is", async () => {
+it("a page without faults does not move the focus", async () => {
   expect((await (await signedIn()).get(NEW)).html).not.toContain("autofocus");
 });

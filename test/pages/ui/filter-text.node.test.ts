@@ -1,4 +1,4 @@
-/** What a destination's page says of its filter. */
+/** The text about a filter on a destination's page. */
 import { expect, it } from "vitest";
 import { filterTexts } from "../../../src/pages/ui/filter-text.ts";
 
@@ -25,6 +25,6 @@ it.each<[unknown, readonly string[] | undefined]>([
   [{ a: {} }, undefined],
   [{ a: { nonsense: 1 } }, undefined],
   [{ or: [{ or: [{ or: [{ a: 1 }] }] }] }, undefined],
-])("of %j it says %j", (filter, texts) => {
+])("the filter %j reads %j", (filter, texts) => {
   expect(filterTexts(filter)).toEqual(texts);
 });

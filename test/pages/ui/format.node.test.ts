@@ -47,7 +47,7 @@ it.each([
   expect(agoOf(NOW - ms, NOW)).toBe(words);
 });
 
-it("names the day of what was not today", () => {
+it("names the day of times before today", () => {
   expect(momentOf(NOW - 1000, NOW)).toBe("08:59:59");
   expect(momentOf(NOW - 10 * 3_600_000, NOW)).toBe("20 Nov, 23:00");
 });
@@ -82,7 +82,7 @@ describe("JSON", () => {
     expect(indented(json)).toBe(lines.join("\n"));
   });
 
-  it("is left as it is when its lines would be much longer than it is", () => {
+  it("is left as it is when indentation would make it much longer", () => {
     const numbers = `[${Array.from({ length: 128_000 }, () => 1).join(",")}]`;
     expect(numbers.length).toBeLessThan(256 * 1024);
     expect(indented(numbers)).toBe(numbers);

@@ -20,7 +20,7 @@ const minute = (ago: number, failures: number) => ({
   troubled: failures,
 });
 
-/** So many attempts in the last 15 minutes, of which those of these minutes failed. */
+/** The given number of attempts in the last 15 minutes, of which those of the given minutes failed. */
 const failed = (attempts: number, ...minutes: ReturnType<typeof minute>[]) => ({
   minutes,
   traffic: { ...quiet, first: attempts },

@@ -45,7 +45,7 @@ describe("colours of state", () => {
         ).toBeGreaterThanOrEqual(4.5);
   });
 
-  test.each(themes)("tell successes from failures and from the paper in charts: %s", (theme) => {
+  test.each(themes)("distinguish successes from failures and from the paper in charts: %s", (theme) => {
     for (const behind of ["paper", "raised"])
       for (const name of ["succeeded", "failed"])
         expect(contrastOf(token(name, theme), token(behind, theme)), name).toBeGreaterThanOrEqual(3);

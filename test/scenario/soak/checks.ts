@@ -1,4 +1,4 @@
-/** What the soak checks, each with the number of observations and what was found against it. */
+/** The checks of the soak, each with the number of observations and the violations. */
 
 /** The invariant of docs/invariants.md, or the rule, that a check is about. */
 export const checks = {
@@ -35,7 +35,7 @@ export const checks = {
 
 export type Check = keyof typeof checks;
 
-/** So many are kept of each check with what was seen; the others are counted. */
+/** The number of violations of each check that are kept with details; the others are counted. */
 const KEPT = 20;
 
 export type Finding = Readonly<{ check: Check; count: number; observed: number; seen: readonly string[] }>;

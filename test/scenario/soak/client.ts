@@ -1,6 +1,6 @@
 /**
- * The soak's client of the API: it asks as a client is told to. Under a key a request without an answer, or with a 503, is
- * made again; without a key it is not, unless nobody can have got it.
+ * The soak's client of the API, which follows the rules for clients. Under a key a request without an answer, or with a
+ * 503, is made again; without a key it is not, unless nobody can have got it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Findings } from "./checks.ts";
@@ -9,7 +9,7 @@ import type { Findings } from "./checks.ts";
 const PATIENCE_MS = 15_000;
 const AGAIN_MS = 700;
 
-/** What an answer has told. */
+/** The contents of an answer. */
 export type Answer = Readonly<{ status: number; body: unknown }>;
 
 export type Ask = Readonly<{

@@ -6,7 +6,7 @@ import { type Random, seededRandom } from "../../../src/core/seeded-random.ts";
 import type { Reply } from "../../../tools/receiver.ts";
 import { type FailingTimes, failingTimes } from "../unreliable-endpoints.ts";
 
-/** What an endpoint does while it is in trouble. */
+/** An endpoint's behaviour while it is in trouble. */
 type Trouble =
   /** None, ever. */
   | "steady"
@@ -41,7 +41,7 @@ export type Customer = Readonly<{
   isShaped?: true;
   /** Nothing is sent: this consumer fetches the events, from one inbox with the others of its tenant. */
   consumer?: string;
-  /** What the report shows it under, unless it is its path. */
+  /** Its name in the report, unless that is its path. */
   shownAs?: string;
 }>;
 
@@ -58,7 +58,7 @@ const one = (path: string, trouble: Trouble, maxConcurrency: number, traits: Tra
   ...traits,
 });
 
-/** Those with much traffic, each with a trouble of its own. */
+/** Customers with much traffic, each with its own kind of trouble. */
 const busy: readonly Customer[] = [
   one("/acme/steady", "steady", 10),
   one("/acme/flaps", "flaps", 8, { types: ["order.paid"] }),
@@ -103,7 +103,7 @@ export const oneType = (random: Random) => types[Math.floor(random() * types.len
 export type Customers = Readonly<{
   all: readonly Customer[];
   tenants: readonly string[];
-  /** Those that get an event. */
+  /** The endpoints that get an event. */
   takersOf: (tenant: string, type: string) => Customer[];
   at: (path: string) => Customer | undefined;
   /** A tenant with much traffic, or one of the others. */
@@ -140,7 +140,7 @@ export function customersOf(tenants: number): Customers {
   };
 }
 
-/** What is in `data` of the soak's events. */
+/** The `data` of the soak's events. */
 export type SoakData = Readonly<{
   /** The number of the event. */
   ref: number;
@@ -154,7 +154,7 @@ const ANSWER_MS = 20;
 /** How much later each answer of the one that slows down comes, up to the longest. */
 const SLOWER_MS = 10;
 const SLOWEST_MS = 600;
-/** What the endpoint that lies takes at once. */
+/** The real concurrency of the endpoint with a wrong limit. */
 const TAKES = 3;
 /** The quiet that is asked for, in seconds. */
 const QUIET_S = { least: 10, most: 25 };

@@ -1,6 +1,6 @@
 /**
- * What one endpoint gets as a whole: how many requests at once, whether it has the quiet that it has asked for, and whether
- * its traffic begins again with one.
+ * The traffic of one endpoint as a whole: how many requests at once, whether its holds are respected, and whether its
+ * traffic restarts with one.
  */
 import type { Hit } from "../../../tools/receiver.ts";
 import type { Findings } from "./checks.ts";
@@ -13,7 +13,7 @@ import { type Kills, timeOf } from "./kills.ts";
  * a second whether another has been told, and calls take up to a second.
  */
 export const UNDER_WAY_MS = 5_000;
-/** Until the gate has stored that a receiver wants quiet: it is told at once, and a call takes up to a second. */
+/** The time until the gate has stored a receiver's hold: it is reported at once, and a call takes up to a second. */
 const UNTOLD_MS = 3_000;
 export class EndpointBook {
   readonly #customer: Customer;

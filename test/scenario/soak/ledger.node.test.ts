@@ -8,7 +8,7 @@ import { Ledger, type Posted } from "./ledger.ts";
 const T = 1_800_000_000_000;
 const ID = "evt_1";
 
-/** A ledger with one accepted event of a tenant with one endpoint, and receivers that are told what to answer. */
+/** A ledger with one accepted event of a tenant with one endpoint, and receivers with configured answers. */
 function books({
   tenant = "cano",
   path = "/cano/quiet",
@@ -61,7 +61,7 @@ function books({
   };
 }
 
-test("an event that is delivered once is as promised", async () => {
+test("an event that is delivered once fulfils the promises", async () => {
   const { request, closed } = books();
   request(T + 5);
   expect(await closed()).toEqual([]);
@@ -71,7 +71,7 @@ test("a delivery that never arrives is lost", async () => {
   expect(await books().closed()).toEqual(["arrives", "ends"]);
 });
 
-test("a delivery whose state the API does not know, or has ended without arriving, is lost", async () => {
+test("a delivery that the API does not know, or that has ended without arriving, is lost", async () => {
   for (const state of [undefined, "delivered", "dead", "cancelled"]) {
     const { ledger, closed } = books();
     const [open] = ledger.open();
@@ -102,7 +102,7 @@ describe("a repeat", () => {
     expect(await late.closed()).toEqual(["once"]);
   });
 
-  test("is explained by a kill before the answer, which nobody got, and not by one before the request", async () => {
+  test("is explained by a kill before the answer, which was lost, and not by one before the request", async () => {
     const repeated = async (killedAt: number) => {
       const { ledger, request, closed } = books();
       request(T, { endsAt: T + 300 });
@@ -114,14 +114,14 @@ describe("a repeat", () => {
     expect(await repeated(T - 150)).toEqual(["once"]);
   });
 
-  test("is explained by an answer that came when the sender gave up", async () => {
+  test("is explained by an answer at the sender's timeout", async () => {
     const { request, closed } = books();
     request(T, { endsAt: T + 4_900 });
     request(T + 7_000);
     expect(await closed()).toEqual([]);
   });
 
-  test("is explained where the API shows a timeout", async () => {
+  test("is explained if the API shows a timeout", async () => {
     const { timeouts, request, closed } = books();
     request(T);
     timeouts.push(1);
@@ -161,7 +161,7 @@ describe("a repeat", () => {
     expect(await closed()).toEqual([]);
   });
 
-  test("after a request that was refused is a violation", async () => {
+  test("after a refused request is a violation", async () => {
     const { ledger, request, closed } = books();
     request(T);
     ledger.requeueing(1, "/cano/quiet");
@@ -178,7 +178,7 @@ describe("a repeat", () => {
   });
 });
 
-test("what is dead, cancelled or erased must not come again", async () => {
+test("a dead, cancelled or erased delivery must not come again", async () => {
   const dead = books({ data: { ref: 1, tenant: "cano", postedAt: T, bad: true } });
   dead.request(T, { status: 400 });
   dead.request(T + 1_000);
@@ -201,7 +201,7 @@ test("what is dead, cancelled or erased must not come again", async () => {
   }
 });
 
-test("what has expired is sent again by a replay", async () => {
+test("an expired delivery is sent again by a replay", async () => {
   const { ledger, request, closed } = books({ ttlMs: 5_000 });
   const [open] = ledger.open();
   if (open) ledger.shown(open, "dead", "expired", T + 6_000);
@@ -214,7 +214,7 @@ test("what has expired is sent again by a replay", async () => {
 test.each([
   [29_000, []],
   [28_999, ["scheduled"]],
-])("nothing scheduled may come earlier than clocks differ: %d ms after its post", async (afterMs, found) => {
+])("a scheduled event may come early only by the difference of clocks: %d ms after its post", async (afterMs, found) => {
   const { request, closed } = books({ deliverAt: T + 30_000 });
   request(T + afterMs);
   expect(await closed()).toEqual(found);
@@ -228,14 +228,14 @@ describe("after a 429", () => {
     expect(await closed()).toEqual(["retryAfter", "quiet"]);
   });
 
-  test("a delivery that comes back in time is none", async () => {
+  test("a delivery that comes back in time is not a violation", async () => {
     const { request, closed } = books();
     request(T, { status: 429, quietMs: 10_000, endsAt: T + 20 });
     request(T + 10_020);
     expect(await closed()).toEqual([]);
   });
 
-  test("a former gate may end the quiet earlier by what clocks differ, and no more", async () => {
+  test("a former gate may end the quiet early by the difference of clocks, and no more", async () => {
     const afterQuiet = async (ms: number) => {
       const { ledger, request, closed } = books();
       ledger.gatesRun("former");
@@ -248,7 +248,7 @@ describe("after a 429", () => {
     expect(await afterQuiet(8_999)).toEqual(["retryAfter", "quiet"]);
   });
 
-  test("another delivery may come while leases do not know of it, or when a kill has undone it, and not later", async () => {
+  test("another delivery may come while leases do not know of the 429, or after a kill, and not later", async () => {
     const within = (at: number, killedAt?: number) => {
       const { ledger, data, request } = books();
       request(T, { status: 429, quietMs: 20_000 });
@@ -264,7 +264,7 @@ describe("after a 429", () => {
     expect(within(T + 6_000, T + 4_000)).toBe(1);
   });
 
-  test("requests beside each other before the first success are a herd", async () => {
+  test("concurrent requests before the first success are a herd", async () => {
     const { ledger, data, request, closed } = books();
     request(T, { status: 429, quietMs: 10_000 });
     const other = {
@@ -283,7 +283,7 @@ describe("after a 429", () => {
 });
 
 describe("requests at once", () => {
-  /** So many requests at T, none of them answered. */
+  /** The given number of requests at T, none of them answered. */
   function atOnce(count: number, path = "/dune/steady") {
     const { ledger, data, closed } = books({ tenant: "dune", path });
     const hits = Array.from({ length: count }, (_, i) => {
@@ -301,13 +301,13 @@ describe("requests at once", () => {
     expect(await atOnce(5).closed()).toContain("concurrency");
   });
 
-  test("do not count where the sender had hung up", async () => {
+  test("do not count if the sender had hung up", async () => {
     const { hits, closed } = atOnce(5);
     if (hits[0]) hits[0].hungUp = true;
     expect(await closed()).not.toContain("concurrency");
   });
 
-  test("may be as many as a limit allowed that was lowered a moment ago, and no more after that", async () => {
+  test("may exceed a limit that was lowered a moment ago, but not later", async () => {
     const { ledger, request } = books({ tenant: "dune", path: "/dune/steady" });
     ledger.endpoint("/dune/steady")?.limited(1, T);
     request(T + 1_000, { endsAt: null });
@@ -329,7 +329,7 @@ test("the number of an attempt must not be higher than what the receiver has see
   expect(await closed()).toEqual(["attempts"]);
 });
 
-test("of a batch without an answer all events are stored, or none", async () => {
+test("all events of a batch without an answer are stored, or none", async () => {
   const ledger = new Ledger(customersOf(40), () => {});
   const data = (ref: number): SoakData => ({ ref, tenant: "cano", postedAt: T });
   ledger.posted([1, 2].map((ref) => ({ type: "order.created", data: data(ref) })));

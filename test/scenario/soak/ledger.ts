@@ -18,8 +18,8 @@ export const CLOCKS_DIFFER_MS = 1_000;
 /** An answer so shortly before the sender's timeout may have come too late for it. */
 const NEARLY_LATE_MS = 500;
 /**
- * What has ended so long ago is forgotten. Long: what a kill has undone comes again behind all that waits for its
- * destination.
+ * The age at which ended deliveries are forgotten. Long, because a delivery that a kill has undone comes again after
+ * everything that waits for its destination.
  */
 const REMEMBERED_MS = 2 * 3_600_000;
 
@@ -74,7 +74,7 @@ export type Open = Readonly<{
   mayHaveEnded: boolean;
 }>;
 
-/** What has become of a request, as far as its answer tells. */
+/** The result of a request, as far as its answer shows it. */
 export type Outcome = "done" | "refused" | "unknown";
 
 type Period = Readonly<{ since: number; until: number; diedBy: number }>;
@@ -92,7 +92,7 @@ export class Ledger {
   readonly #customers: Customers;
   readonly #endpoints: ReadonlyMap<string, EndpointBook>;
   readonly #group: Concurrency;
-  /** Of the ordered ones, by path. */
+  /** The ordered endpoints, by path. */
   readonly #orders = new Map<string, Order>();
   /** The newest event that each consumer has got, by database. */
   readonly #newest = new Map<string, number>();
@@ -142,7 +142,7 @@ export class Ledger {
   }
 
   /**
-   * What only the current version does (groups, templates) is not expected until so long after that time.
+   * Features of only the current version (groups, templates) are not expected until this long after that time.
    * @param until Infinity while the former version handles something too
    */
   handledByFormer(until: number): void {
@@ -163,7 +163,7 @@ export class Ledger {
     return this.#gates === "current" ? quietMs : Math.max(0, quietMs - CLOCKS_DIFFER_MS);
   }
 
-  // What is posted and asked for.
+  // Posts and requests.
 
   posted(events: readonly Posted[]): void {
     const batch = events[0]?.data.ref ?? 0;
@@ -280,7 +280,7 @@ export class Ledger {
     this.#kills.add(from, to);
   }
 
-  // What the receivers get.
+  // The receivers' requests.
 
   /** The book of the endpoint with this path. */
   endpoint(path: string): EndpointBook | undefined {
@@ -321,7 +321,7 @@ export class Ledger {
     return delivery && { event, delivery };
   }
 
-  // What consumers fetch.
+  // The consumers' fetches.
 
   /**
    * A consumer has got an event in a page.
@@ -344,11 +344,11 @@ export class Ledger {
       const isUnderWay = at <= end.at + UNDER_WAY_MS;
       findings.observe("ended", isUnderWay, () => `${name()}: ${at - end.at} ms after it was ${end.how}`);
     }
-    // What was due later has a log of its own.
+    // Events that were due later have a separate log.
     if (delivery.requests === 1 && event.deliverAt === undefined) this.#checkLog(path, id, isInOrder);
   }
 
-  /** What is handed out for the first time comes in the order of acceptance, in each database. */
+  /** Events that are handed out for the first time come in the order of acceptance, in each database. */
   #checkLog(path: string, id: string, isInOrder: boolean): void {
     const number = eventNumber(id) ?? 0;
     const log = `${path} ${databaseNumberOf(number)}`;
@@ -366,7 +366,7 @@ export class Ledger {
     }
   }
 
-  // What the receivers answer.
+  // The receivers' answers.
 
   /**
    * A request was answered, or its sender has hung up.
@@ -411,12 +411,12 @@ export class Ledger {
 
   /** Its first success: everything of its key that was accepted before has ended. */
   #checkOrder({ path, at }: Hit, event: Event, { customer, extra, end }: Delivery): void {
-    // What was sent by hand is not in order.
+    // Deliveries that were sent by hand are not in order.
     if (extra > 0 || end) return;
     this.#inOrder(customer, event, (order, place) => {
       const overtaken = order.overtakenBy(place).filter((ref) => {
         const other = this.#events.get(ref);
-        // What may have ended unseen.
+        // Deliveries that may have ended unseen.
         return other && other.ttlMs === undefined && !other.deliveries.get(path)?.mayEnd;
       });
       const text = () =>
@@ -514,9 +514,9 @@ export class Ledger {
     this.delays.set(path, delays);
   }
 
-  // What is left.
+  // The rest.
 
-  /** What has not ended and was accepted before that time. */
+  /** Deliveries that have not ended and were accepted before that time. */
   open(before = Number.POSITIVE_INFINITY): Open[] {
     const open: Open[] = [];
     for (const { id, data, acceptedAt = data.postedAt, deliveries, ttlMs } of this.#events.values()) {
@@ -529,7 +529,7 @@ export class Ledger {
   }
 
   /**
-   * What the API says of a delivery that is open here.
+   * The API's state of a delivery that is open here.
    * @param state undefined: it knows no such event
    */
   shown({ event: id, path }: Open, state: string | undefined, reason: string | undefined, at: number): void {
@@ -570,7 +570,7 @@ export class Ledger {
   async close(): Promise<void> {
     await Promise.all(this.#looking);
     const batches = Map.groupBy(
-      // What has a short time to live may have ended without ever being sent.
+      // A delivery with a short time to live may have ended without being sent.
       [...this.#events.values()].filter(({ unanswered, ttlMs }) => unanswered && ttlMs === undefined),
       ({ batch }) => batch,
     );
@@ -594,7 +594,7 @@ export class Ledger {
   }
 }
 
-/** What a replay of dead deliveries sends again. */
+/** The deliveries that a replay of dead ones sends again. */
 function isDeadEnd(how: End): boolean {
   return how === "dead" || how === "expired";
 }

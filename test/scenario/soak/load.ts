@@ -38,7 +38,7 @@ export type Access = Readonly<{
   /** Whether so much has not ended that nothing is posted for a while. */
   isFull: () => boolean;
   adminKey: string;
-  /** Of a tenant's own key. */
+  /** The rate of a tenant's own key. */
   keyOf: (tenant: string) => string;
   destinations: ReadonlyMap<string, string>;
 }>;
@@ -65,7 +65,7 @@ export class Load {
     keyedTwice: 0,
   };
   readonly client: SoakClient;
-  /** What is posted for each ordered tenant, one request after the other. */
+  /** The posts for each ordered tenant, one request after the other. */
   readonly #inTurn = new Map<string, Promise<void>>();
   readonly #running = new Set<Promise<void>>();
 
@@ -115,7 +115,7 @@ export class Load {
     const tenant = this.#access.customers.oneTenant(this.#random);
     const { isOrdered, isNew } = this.#traitsOf(tenant);
     const isKeyed = this.#random() < 0.6 || isOrdered;
-    // What the former version does not know is not given to it.
+    // Features that the former version does not know are not used with it.
     if (isNew && !mayBeNew) return count;
     const events = Array.from({ length: count }, () => this.#event(tenant, mayBeNew));
     this.#posts += 1;
@@ -305,7 +305,7 @@ export class Load {
     );
   }
 
-  /** What was delivered is sent again. */
+  /** Delivered deliveries are sent again. */
   async #retry({ data, type }: Posted): Promise<void> {
     const [taker] = this.#access.customers.takersOf(data.tenant, type);
     await sleep(4_000 + this.#random() * 10_000);

@@ -4,7 +4,7 @@
 export type Place = Readonly<{ key: string; ref: number }>;
 
 export class Order {
-  /** What has not ended, by key. */
+  /** Open deliveries, by key. */
   readonly #open = new Map<string, Set<number>>();
 
   /** In the order of acceptance: each is posted when the one before has been accepted. */
@@ -20,7 +20,7 @@ export class Order {
     if (open?.size === 0) this.#open.delete(key);
   }
 
-  /** Those that should have succeeded before this one. */
+  /** The deliveries that should have succeeded before this one. */
   overtakenBy({ key, ref }: Place): number[] {
     return [...(this.#open.get(key) ?? [])].filter((other) => other < ref);
   }

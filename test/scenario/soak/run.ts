@@ -1,6 +1,7 @@
 /**
- * A soak: a steady load for customers whose endpoints get into every kind of trouble, on a stack with production's quotas
- * and latencies that is killed, and deployed to the version before and back. What is promised is checked all the time.
+ * A soak: a steady load for customers whose endpoints get into every kind of trouble, on a stack with production's
+ * quotas and latencies that is killed, and deployed to the version before and back. The promises are checked all the
+ * time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { seededRandom } from "../../../src/core/seeded-random.ts";
@@ -14,7 +15,7 @@ import { type Progress, type Size, World } from "./world.ts";
 const CRON_MS = 8_000;
 const SAMPLE_MS = 10_000;
 const LIMITS_MS = 15_000;
-/** What has not arrived so long after it was accepted is looked up. */
+/** The time after acceptance at which missing deliveries are looked up. */
 const LOOK_UP_MS = 45_000;
 const LOOK_UP_EVERY_MS = 4_000;
 /** Shorter runs have too few samples to say whether something grows. */

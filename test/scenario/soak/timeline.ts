@@ -10,9 +10,9 @@ export type Step = Readonly<{ at: number }> &
     | Readonly<{ do: "kill" }>
     | Readonly<{
         do: "deploy";
-        /** Whose code the Durable Objects run. */
+        /** The version whose code the Durable Objects run. */
         objects: "former" | "current";
-        /** What the current version handles. */
+        /** The part that the current version handles. */
         share: number;
         /** The last step of going there and back. */
         isBack?: true;

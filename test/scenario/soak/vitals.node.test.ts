@@ -1,4 +1,4 @@
-/** What counts as growth. */
+/** The bounds of growth. */
 import { expect, test } from "vitest";
 import { memoryTrend, type Sample, tableTrends } from "./vitals.ts";
 
@@ -15,7 +15,7 @@ function samples(of: (i: number) => Partial<Sample>): Sample[] {
 const growing = (trends: ReturnType<typeof tableTrends>) =>
   trends.filter(({ isFlat, isKept }) => !isFlat && !isKept).map(({ name }) => name);
 
-test("a table that goes up and down is flat, one that only grows is not, and receipts may", () => {
+test("a table that grows and shrinks is flat, one that only grows is not, and receipts may grow", () => {
   const rows = (i: number) => ({ bundles: 5_000 + 500 * (i % 7), deliveries: 100 * i, erasures: 100 * i });
   expect(
     growing(
@@ -27,7 +27,7 @@ test("a table that goes up and down is flat, one that only grows is not, and rec
   ).toEqual(["deliveries"]);
 });
 
-test("growth before the time in which nothing is removed yet does not count", () => {
+test("growth before anything can be removed does not count", () => {
   const rows = (i: number) => ({ bundles: Math.min(i, 60) * 100 });
   expect(
     growing(
@@ -39,7 +39,7 @@ test("growth before the time in which nothing is removed yet does not count", ()
   ).toEqual([]);
 });
 
-test("a file that grows is growth", () => {
+test("a growing file counts as growth", () => {
   expect(
     growing(
       tableTrends(

@@ -9,7 +9,7 @@ export type Sample = Readonly<{
   at: number;
   /** How often the stack had been started. */
   life: number;
-  /** What the isolates of the Workers hold after a collection of garbage. */
+  /** The heaps of the Workers' isolates after a garbage collection. */
   memoryBytes: number;
   rows: Readonly<Record<string, number>>;
   databaseBytes: number;
@@ -65,7 +65,7 @@ export type Trend = Readonly<{
   isKept: boolean;
 }>;
 
-/** What counts as growth: by more than so much, and so many. */
+/** The growth that counts: by more than this size, and this number. */
 const GROWTH = 1.35;
 const FEW_ROWS = 300;
 

@@ -1,6 +1,6 @@
 /**
- * The world of a soak: the stack, which is killed and deployed, its receivers, and the hand of an operator in D1. It tells
- * the books of everything.
+ * The world of a soak: the stack, which is killed and deployed, its receivers, and the hand of an operator in D1. It
+ * reports the books of everything.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,9 +23,9 @@ const ADMIN_KEY = "soak-key-0123456789";
 const GRACE_SECONDS = "15";
 /** How many of what has not arrived are looked up at a time. */
 const LOOK_UPS = 15;
-/** So much longer an invocation of the former version may last. */
+/** How much longer an invocation of the former version may last. */
 const FORMER_MS = 60_000;
-/** What may have ended is looked up so often. */
+/** The interval at which deliveries that may have ended are looked up. */
 const DOUBT_MS = 20_000;
 /** With so many deliveries that have not ended nothing is posted: the machine does not manage more. */
 const MOST_OPEN = 5_000;
@@ -50,7 +50,7 @@ export type Progress = Readonly<{
   doing: string;
 }>;
 
-/** What is used of a delivery that the API shows. */
+/** The used fields of a delivery in the API. */
 type Shown = Readonly<{
   destination_id: string;
   state: string;
@@ -159,7 +159,7 @@ export class World {
 
   async start(): Promise<void> {
     this.#receiver = await startReceiver((hit) => this.#answer(hit), {
-      keeps: false,
+      recordsHits: false,
       onEnd: (hit) => {
         const data = this.#data.get(hit);
         if (data) this.ledger.answered(hit, data, this.#quietMs.get(hit) ?? 0);
@@ -374,8 +374,8 @@ export class World {
   }
 
   /**
-   * Makes what is older than that a day older, and what has ended by then too, so that retention removes it. What has not
-   * ended, and what a replay may select, stays: in production retries end long before retention.
+   * Makes what is older than that a day older, and what has ended by then too, so that retention removes it. Open
+   * deliveries, and those that a replay may select, stay: in production retries end long before retention.
    */
   async age(ageMs: number): Promise<void> {
     const stack = await this.#up.promise;
@@ -410,10 +410,10 @@ export class World {
   async lookUp(olderThanMs: number): Promise<void> {
     const now = Date.now();
     if (!this.#isCurrent()) return;
-    // Of an inbox it shows what is stored, not what was fetched.
+    // For an inbox it shows the stored events, not the fetched ones.
     const isFetched = ({ path }: Open) => this.#customers.at(path)?.consumer !== undefined;
     const open = this.ledger.open(now - olderThanMs).filter((one) => !isFetched(one));
-    // What may have ended comes first, again and again: retention hides it some minutes later.
+    // Deliveries that may have ended come first, again and again, because retention hides them some minutes later.
     const lookedAt = (event: string) => this.#looked.get(event) ?? 0;
     const isDoubtful = (event: string, [one]: readonly Open[]) =>
       one?.mayHaveEnded === true && lookedAt(event) < now - DOUBT_MS;

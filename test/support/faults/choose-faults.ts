@@ -7,10 +7,10 @@ import { seededRandom } from "../../../src/core/seeded-random.ts";
 import { runs } from "../effort.ts";
 import { type Fault, faults } from "../faulty-runtime.ts";
 
-/** In one scenario, the nth call of that name fails, counted from 1. */
+/** Lets the nth call of a name fail in one scenario, counted from 1. */
 export type ChosenFault = Readonly<{ scenario: number; call: string; nth: number; fault: Fault }>;
 
-/** At most so many calls of one name are chosen, for each fault. */
+/** The most calls of one name that are chosen for each fault. */
 const MAX_PER_FAULT = runs(1, 4);
 
 /** @param callsByScenario the calls of each scenario, in order */
@@ -30,7 +30,10 @@ export function chooseFaults(callsByScenario: readonly (readonly string[])[]): C
   });
 }
 
-/** The first of each scenario, beginning with another one at each turn so that none is left out, then random ones. */
+/**
+ * Samples the first call of each scenario, beginning with another scenario each time so that none is left out, and then
+ * random calls.
+ */
 function sampled<T extends Readonly<{ scenario: number }>>(
   same: readonly T[],
   turn: number,

@@ -1,7 +1,7 @@
 /**
- * Every call of the delivery path fails in every way: before it did anything, after it did its work, and with the
- * Worker dying right after it. The calls are not listed anywhere: each scenario is run once to record them, and then
- * once for each fault. After the fault everything works again, and every message is delivered three times more.
+ * Lets every call of the delivery path fail in every way: before it does anything, after it has done its work, and with
+ * the Worker dying right after it. The calls are not listed anywhere: each scenario runs once to record them, and then
+ * once for each fault. After the fault everything works again, and every message is delivered three more times.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Fault } from "../faulty-runtime.ts";

@@ -28,7 +28,7 @@ const context = {
 
 type Answer = Readonly<{ status: number; json: Readonly<Record<string, unknown>> }>;
 
-/** The answer of a request to the API; undefined when the Worker died first. */
+/** Makes a request to the API and returns its answer; undefined if the Worker died first. */
 async function request(
   { runtime }: Place,
   method: string,
@@ -42,7 +42,7 @@ async function request(
   });
   let answer: Answer | undefined;
   const isAlive = await runtime.invoke(`${method} ${path.split("/")[2]}`, async (services) => {
-    // What fails behind the answer is repaired by others, and changes nothing about it.
+    // Failures in the background are repaired by others, and do not change the answer.
     const background = (work: Promise<unknown>) => services.background(work.catch(() => {}));
     const response = await app.fetch(
       asked,
@@ -61,7 +61,7 @@ async function isDone(place: Place, method: string, path: string, body?: object)
   return answer !== undefined && answer.status < 300;
 }
 
-/** Until one of the attempts is answered with success, later attempts do nothing. */
+/** Repeats an attempt until it is answered with success; later attempts do nothing. */
 function until(attempt: (place: Place) => Promise<boolean>): (place: Place) => Promise<boolean> {
   const done = new WeakSet<object>();
   return async (place) => {
@@ -70,7 +70,7 @@ function until(attempt: (place: Place) => Promise<boolean>): (place: Place) => P
   };
 }
 
-/** The first destination delivers, the second is paused, the third's receiver fails and tells something. */
+/** The first destination delivers, the second is paused, and the receiver of the third fails with a message. */
 async function mixed({ world, platform, destinations: [, paused, failing = ""] }: Place): Promise<void> {
   await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", paused);
   world.receiver.script(urlOf(failing), () => new Response("what it was about", { status: 500 }));
@@ -80,7 +80,10 @@ async function mixed({ world, platform, destinations: [, paused, failing = ""] }
 
 const EVENTS = 3;
 
-/** One of its destinations is paused, and all that waits for it cancelled; of the others each delivery by itself. */
+/**
+ * Pauses one of the destinations and cancels everything that waits for it; cancels the deliveries to the others one by
+ * one.
+ */
 const cancelled = until(async (place) => {
   const [all = "", ...single] = place.destinations;
   const ids = (await storedRows())
@@ -101,7 +104,7 @@ const deleted = until((place) => isDone(place, "DELETE", `/v1/tenants/${TENANT}`
 /** Longer than an erasure waits between its passes. */
 const QUIET_MS = 16 * 60 * SECOND;
 
-/** Few rounds of an operator are longer than an erasure. */
+/** A few rounds of an operator take longer than an erasure. */
 const ROUND_MS = QUIET_MS / 3;
 
 async function throughErasure({ platform }: Place): Promise<void> {
@@ -115,7 +118,7 @@ async function throughErasure({ platform }: Place): Promise<void> {
 
 type Receipt = Readonly<{ events: number; deliveries: number; cancelled: number; endedAt: number | null }>;
 
-/** What is wrong with the receipts, which together count everything once, and with what is left. */
+/** The faults of the receipts, which together count everything once, and of the remaining rows. */
 async function erasureFaults({ sent, destinations }: Place): Promise<string[]> {
   const receipts = await rowsOfAll<Receipt>(
     "SELECT events, deliveries, cancelled, ended_at AS endedAt FROM erasures",

@@ -14,13 +14,13 @@ export type Run = Readonly<{
   calls: readonly string[];
   /** The call that failed; undefined when it was never made. */
   failedCall: string | undefined;
-  /** What is wrong at the end, in sentences. */
+  /** The faults at the end, in sentences. */
   wrong: readonly string[];
 }>;
 
 /**
- * After the scenario everything works again, the operator acts, and every message is delivered three times more.
- * @param chosen without it nothing fails
+ * After the scenario everything works again, the operator acts, and every message is delivered three more times.
+ * @param chosen the fault; without it, nothing fails
  */
 export async function runWithFault(scenario: Scenario, chosen?: ChosenFault): Promise<Run> {
   const world = await newWorld();
@@ -57,7 +57,7 @@ export async function runWithFault(scenario: Scenario, chosen?: ChosenFault): Pr
   return { calls, failedCall: runtime.failedCall(), wrong };
 }
 
-/** A Retry-After in an answer that is lost, or that dies with its invocation, is not known to the sender. */
+/** The sender does not know a Retry-After whose answer is lost, or dies with its invocation. */
 function isHoldLost(failedCall?: string, chosen?: ChosenFault): boolean {
   return failedCall !== undefined && (chosen?.fault === "crash" || failedCall.includes(": fetch"));
 }
@@ -86,7 +86,7 @@ async function endFaults(
   });
 }
 
-/** An erasure does not wait for what is about to be sent: one attempt may follow it, and is not counted. */
+/** An erasure does not wait for deliveries that are about to be sent: one uncounted attempt may follow it. */
 function isErased({ reason }: Row): boolean {
   return reason === "erased";
 }

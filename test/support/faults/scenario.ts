@@ -1,6 +1,6 @@
 /**
- * Small scenarios of the delivery path, any one call of which can be made to fail. Together, those in this folder make
- * every call that the path can make.
+ * Small scenarios of the delivery path, in which any single call can be made to fail. Together, those in this folder
+ * make every call that the path can make.
  */
 
 import { atGate } from "../../../src/gate/client.ts";
@@ -24,14 +24,14 @@ export type Place = Readonly<{
 
 export type Scenario = Readonly<{
   name: string;
-  /** What comes before: none of its calls fails. */
+  /** Prepares the scenario; none of its calls fails. */
   prepare?: (place: Place) => Promise<void>;
   run: (place: Place) => Promise<void>;
-  /** What an operator does when it has gone wrong. */
+  /** An operator's action after a fault. */
   operator?: (place: Place) => Promise<unknown>;
   /** How the deliveries of each destination may end; several states where a fault may decide it. */
   ends: readonly (readonly DeliveryRow["state"][])[];
-  /** What else is wrong at the end, in sentences. */
+  /** Further faults at the end, in sentences. */
   wrong?: (place: Place) => Promise<readonly string[]>;
 }>;
 

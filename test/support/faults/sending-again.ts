@@ -1,4 +1,4 @@
-/** Scenarios of deliveries that an operator has sent again. */
+/** Scenarios of deliveries that an operator sends again. */
 
 import { retryDeliveries } from "../../../src/features/deliveries/repairs.ts";
 import { deliveryId } from "../../../src/ids.ts";
@@ -10,7 +10,7 @@ async function replayTheDead({ runtime, destinations: [first = ""] }: Place): Pr
   await runtime.invoke("begin replay", (services) => replay(services, first, "dead"));
 }
 
-/** Two deliveries to the first destination end dead; it accepts whatever comes next. */
+/** Two deliveries to the first destination end dead; it accepts all later ones. */
 async function twoDead({ world, platform, destinations }: Place): Promise<void> {
   world.receiver.script(urlOf(destinations[0] ?? ""), 400, 400, 204);
   await platform.post(2);
@@ -20,7 +20,7 @@ async function twoDead({ world, platform, destinations }: Place): Promise<void> 
 
 async function retryTheDead({ runtime }: Place): Promise<void> {
   const ids = (await storedRows()).map((row) => deliveryId(row.eventId, row.destinationId));
-  // A request that fails is answered 503, and the operator repeats it.
+  // A failing request is answered 503, and the operator repeats it.
   await runtime.invoke("retry", (services) =>
     retryDeliveries({ services, principal: { scopes: ["admin"] } }, ids).catch(() => {}),
   );

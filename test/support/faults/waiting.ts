@@ -18,7 +18,7 @@ export const waitingScenarios: readonly Scenario[] = [
   },
   {
     name: "a pause that outlasts the age limit of what it holds, and a deletion",
-    // A cancellation that a fault delays for days comes too late: the age limit has been sooner.
+    // A cancellation that a fault delays for days comes too late: the age limit ends the delivery first.
     ends: [["dead"], ["cancelled", "dead"]],
     async run({ world, platform, destinations: [paused, deleted] }) {
       await execute("UPDATE destinations SET status = 'paused'");

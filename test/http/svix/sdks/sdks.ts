@@ -1,6 +1,6 @@
 /**
  * The official SDKs of Svix: what each needs on this machine, and how it is installed from its registry, built and run.
- * What is installed is kept between runs, in a folder that is named by the version.
+ * Installed packages stay between runs, in a folder that is named by the version.
  */
 import { type ExecFileOptions, execFile } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { lacking } from "../../../receivers/languages.ts";
 const HERE = new URL(".", import.meta.url).pathname;
 const CACHE = new URL("../../../node_modules/.cache/sdks/", import.meta.url).pathname;
 
-/** A program that tells the story. */
+/** A program that runs the story. */
 export type Program = Readonly<{
   command: string;
   args: readonly string[];
@@ -27,7 +27,7 @@ export type Sdk = Readonly<{
   version: string | undefined;
   /** Its own name here, with which the names in its story begin: lower case, digits and `-`. */
   run: string;
-  /** What this machine lacks for it, and where to get it; undefined where it can be installed. */
+  /** The tool that this machine lacks for it, and its source; undefined if it can be installed. */
   lacks: () => Promise<string | undefined>;
   /** Downloads and builds what is not there yet. */
   install: () => Promise<void>;
@@ -151,5 +151,5 @@ const cli: Sdk = {
 };
 
 export const sdks: readonly Sdk[] = [javascript, javascript1, python, go, rust, cli];
-/** What `npm test` runs, where it is there already. */
+/** The SDKs that `npm test` runs if they are installed. */
 export const interpreted: readonly Sdk[] = [javascript, python];

@@ -1,4 +1,4 @@
-/** What the SDKs run against: Breakwater in the local runtime, and a receiver that records what it gets. */
+/** The stack that the SDKs run against: Breakwater in the local runtime, and a receiver that records what it gets. */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,8 +1,8 @@
-/** The steps of the story that every SDK tells, in its order. Each program prints the outcome of a step under its name. */
+/** The steps of the story that every SDK runs, in its order. Each program prints the outcome of a step under its name. */
 
 type Step = Readonly<{
   name: string;
-  /** What it is about, under /api/v1; empty for what the library does by itself. */
+  /** The path under /api/v1; empty for a step within the library. */
   route: string;
 }>;
 

@@ -1,8 +1,8 @@
-/** What each SDK did, as a table of steps by SDKs: for a terminal, or in Markdown. */
+/** The results of the SDKs, as a table of steps by SDKs: for a terminal, or in Markdown. */
 import { steps } from "./steps.ts";
 import type { Outcome, Outcomes } from "./story.ts";
 
-/** What became of an SDK: its outcomes, or why there are none. */
+/** The result of an SDK: its outcomes, or why there are none. */
 export type Result = Readonly<{ name: string; version: string }> &
   Readonly<
     | { kind: "told"; outcomes: Outcomes }

@@ -11,7 +11,7 @@ it("every second of a short simulation is a point", () => {
   ]);
 });
 
-it("a point of a long simulation is the busiest second of its stretch", () => {
+it("a point of a long simulation is the busiest second of its interval", () => {
   const arrivals = Array.from({ length: 480 }, (_, second) => second % 7);
   const points = peaksOf(report(arrivals, []), 480);
   expect(points.length).toBe(240);

@@ -40,7 +40,7 @@ describe("the retry simulator", () => {
     expect(Number(peak)).toBeLessThanOrEqual(8);
   });
 
-  it("simulates what is typed, and changes nothing", async () => {
+  it("simulates the input, and changes nothing", async () => {
     const id = await destinationOf();
     const { html } = await (await signedIn()).get(
       path({ destination: id, preset: "svix", schedule: "30 s, 1 h", max_attempts: "3", outage: "1h" }),
@@ -50,7 +50,7 @@ describe("the retry simulator", () => {
     expect(await retryOf(id)).toBeNull();
   });
 
-  it("names every fault that the API would name, and keeps what was typed", async () => {
+  it("names every fault that the API would name, and keeps the input", async () => {
     const fields = {
       preset: "nobody",
       base: "soon",

@@ -52,7 +52,7 @@ describe("a policy as fields", () => {
     expect(specIn(policyFieldsOf(readAs(retryShape, spec) ?? {}))).toEqual(spec);
   });
 
-  it("leaves out what is empty", () => {
+  it("leaves out empty fields", () => {
     const empty = {
       schedule: "",
       base: " ",
@@ -65,7 +65,7 @@ describe("a policy as fields", () => {
     for (const preset of presetNames) expect(specIn({ preset, ...empty })).toEqual({ preset });
   });
 
-  it("passes on what cannot be parsed, for the schema to name", () => {
+  it("passes on unparseable values, for the schema to name", () => {
     const spec = specIn({
       preset: "none",
       base: "soon",

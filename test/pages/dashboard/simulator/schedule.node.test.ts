@@ -8,7 +8,7 @@ const of = (...ats: number[]) =>
     { attempts: ats.map(attempt), ends: "exhausted" } as never,
   );
 
-it("a schedule's summary names a single attempt as such, and of several the time of the last", () => {
+it("a schedule's summary names a single attempt, or the time of the last of several", () => {
   expect(of(0)).toBe("Gives up after 1 attempt: nothing is retried.");
   expect(of(0, 60_000)).toBe(
     "Gives up after 2 attempts, about 1 min after the first, and after 1 h at the latest.",

@@ -1,6 +1,6 @@
 /**
- * The part of the story that the `svix` command tells: what is called alike in its versions 1 and 2. The other steps are
- * reported as absent.
+ * The part of the story that the `svix` command runs: calls with the same names in its versions 1 and 2. The other
+ * steps are reported as absent.
  */
 import { deepEqual, equal, match } from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -12,14 +12,14 @@ const { BREAKWATER_URL = "", BREAKWATER_KEY = "", RECEIVER_URL, RUN = "" } = pro
 const env = { ...process.env, SVIX_SERVER_URL: BREAKWATER_URL, SVIX_AUTH_TOKEN: BREAKWATER_KEY };
 const run = promisify(execFile);
 
-/** What the command prints. The last argument may be the body. */
+/** The output of the command. The last argument may be the body. */
 async function svix(resource: string, verb: string, ...args: (string | object)[]) {
   const texts = args.map((arg) => (typeof arg === "string" ? arg : JSON.stringify(arg)));
   const { stdout } = await run("svix", ["--color", "never", resource, verb, ...texts], { env });
   return stdout === "" ? undefined : JSON.parse(stdout);
 }
 
-/** What the command prints when it fails with the status. */
+/** The output of the command when it fails with the status. */
 async function refused(status: number, ...args: Parameters<typeof svix>): Promise<string> {
   const { stderr } = await svix(...args).then(
     () => ({ stderr: "it has not failed" }),

@@ -1,7 +1,7 @@
 /**
- * The story, told by the JavaScript SDK: the installed one, or that in the folder `SVIX_SDK`.
+ * The story, run by the JavaScript SDK: the installed one, or that in the folder `SVIX_SDK`.
  *
- * The other languages tell the same. `RUN` is a name of its own for each of them, so that one server serves all.
+ * The other languages run the same. `RUN` is a different name for each of them, so that one server serves all.
  */
 import { deepEqual, equal, match, notEqual, ok, rejects } from "node:assert/strict";
 import { createRequire } from "node:module";

@@ -3,7 +3,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { copyKept } from "../../tools/kept-folders.ts";
+import { copyCached } from "../../tools/cached-folders.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
 let place: string;
@@ -26,10 +26,10 @@ function write(text: string): void {
   utimesSync(source, 1, 1);
 }
 
-test("a folder is made again only when a file differs that it is made of", async () => {
+test("a folder is made again only when one of its files differs", async () => {
   let made = 0;
   const copied = async (to: string) => {
-    await copyKept(join(place, to), name, async (directory) => {
+    await copyCached(join(place, to), name, async (directory) => {
       made += 1;
       writeFileSync(join(directory, "result"), readFileSync(source));
       return [source];
@@ -46,10 +46,10 @@ test("a folder is made again only when a file differs that it is made of", async
   expect(await copied("d")).toEqual(["one", 3]);
 });
 
-test("a folder is not kept when a file was changed while it was made", async () => {
+test("a folder is not cached when a file was changed while it was made", async () => {
   let made = 0;
   const copied = (to: string) =>
-    copyKept(join(place, to), name, async () => {
+    copyCached(join(place, to), name, async () => {
       made += 1;
       writeFileSync(source, `${made}`);
       return [source];
