@@ -13,14 +13,14 @@ import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 /** The value of a variable, or faults that follow its name. */
 type Reading<T> = Readonly<{ value: T }> | Readonly<{ faults: readonly string[] }>;
 
-/** Reads a variable, which is undefined where it is not set. */
+/** Reads a variable, which is undefined if it is not set. */
 type Read<T> = (given: unknown) => Reading<T>;
 
 function fault(...faults: readonly string[]) {
   return { faults };
 }
 
-/** A text, read further; one that is not set is the default. */
+/** A text, converted further; one that is not set is the default. */
 function text<T>(read: (text: string) => Reading<T>, otherwise: T): Read<T> {
   return (given) => {
     if (given === undefined) return { value: otherwise };
@@ -123,7 +123,7 @@ function listIn(given: string): string[] {
     .filter((entry) => entry !== "");
 }
 
-/** Host names or what they end with, each with or without a port; an empty text has none. */
+/** Host names or their ends, each with or without a port; an empty text has none. */
 function hostList(given: string): Reading<readonly string[]> {
   const hosts = listIn(given);
   if (hosts.every(isHost)) return { value: hosts };
@@ -166,7 +166,7 @@ function originList(given: string): Reading<readonly string[]> {
   return fault(`has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}`);
 }
 
-/** The team's origin, which issues its assertions; empty where nothing is set. */
+/** The team's origin, which issues its assertions; empty if nothing is set. */
 function accessIssuer(given: string): Reading<string> {
   const team = /^(?:https:\/\/)?([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.cloudflareaccess\.com\/?)?$/i.exec(
     given,
@@ -248,13 +248,13 @@ export type Config = Readonly<{
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
   /**
-   * Hosts under which this deployment is reached, or `*` and what they end with: no destination may be on them; absent: none
-   * is known.
+   * Hosts under which this deployment is reached, or `*` and the end of their names: no destination may be on them;
+   * absent: none is known.
    */
   ownHosts?: readonly string[];
   /**
-   * Hosts whose destinations are in a group, or `*` and what they end with; or a number: hosts with more destinations than
-   * that. Absent: none.
+   * Hosts whose destinations are in a group, or `*` and the end of their names; or a number: hosts with more
+   * destinations than that. Absent: none.
    */
   sharedHosts?: SharedHosts;
   /** How many of the databases, from the first on, take new events; absent: all. */
@@ -276,13 +276,13 @@ export type Config = Readonly<{
   jurisdiction?: (typeof jurisdictions)[number];
   /** Every attempt has a log line of its own; absent: only failed ones. */
   logAttempts?: "all";
-  /** Every exchange is kept in R2, where that is bound; absent: those of failed attempts with a long answer. */
+  /** Every exchange is stored in R2, if that is bound; absent: those of failed attempts with a long answer. */
   bodiesOf?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
   /** The origins of pages that may show the portal in a frame; absent: none may. */
   portalOrigins?: readonly string[];
-  /** How the portal looks where nothing is set for the tenant. */
+  /** The portal's appearance for tenants without settings for it. */
   portalBranding?: PortalBranding;
   /** How persons sign in to the dashboard by Cloudflare Access; absent: they do not. */
   access?: AccessConfig;
@@ -307,7 +307,7 @@ export class Misconfiguration extends Error {
   }
 }
 
-/** The host that links lead to; undefined where none is known. */
+/** The host that links lead to; undefined if none is known. */
 export function linkHostOf({ ownHosts = [] }: Pick<Config, "ownHosts">): string | undefined {
   return ownHosts.find((host) => !host.startsWith("*"));
 }
@@ -375,7 +375,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
   };
 }
 
-/** What all variables say; or the faults of all. */
+/** The values of all variables; or the faults of all. */
 function readVariables(env: object): Reading<Variables> {
   const given = env as Readonly<Record<string, unknown>>;
   const readings = Object.entries<Read<unknown>>(variables).map(

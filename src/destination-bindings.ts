@@ -1,13 +1,16 @@
-/** The bindings of this Worker that destinations may be: those that the operator has listed, with the tenants that may use them. */
+/**
+ * The bindings of this Worker that destinations may use: those that the operator has listed, with the tenants that may
+ * use them.
+ */
 import { bindingRules } from "./core/destination-bindings.ts";
 
-/** A binding of this Worker that destinations of these tenants may be: a queue that it produces for, or a service. */
+/** A binding of this Worker that destinations of these tenants may use: a queue that it produces for, or a service. */
 export type DestinationBinding = Readonly<{ tenants: "*" | readonly string[] }> &
   (Readonly<{ kind: "queue"; queue: Queue }> | Readonly<{ kind: "service"; service: Fetcher }>);
 
 export type DestinationBindings = ReadonlyMap<string, DestinationBinding>;
 
-/** The bindings that `DESTINATION_BINDINGS` names, and what is wrong with them. */
+/** The bindings that `DESTINATION_BINDINGS` names, and their faults. */
 export function destinationBindings(env: object): {
   bindings: DestinationBindings;
   faults: readonly string[];
@@ -30,7 +33,10 @@ export function destinationBindings(env: object): {
   };
 }
 
-/** The runtime has no word for what a binding is; a service seems to have every method, because it may be called over RPC. */
+/**
+ * The runtime does not report the kind of a binding; a service seems to have every method, because it may be called
+ * over RPC.
+ */
 function targetIn(binding: unknown) {
   if (binding === undefined)
     return { fault: "which is not bound: add it to [[queues.producers]] or [[services]]" };

@@ -1,10 +1,11 @@
 /**
  * Public ids: opaque, stable, and without a column of their own.
  *
- * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of
- * 64 bits and written in 13 characters of base 32: ids look unrelated, and a mistyped one matches no event. The bijection has
- * no key: whoever has an id can compute its number, and so the number of commits before it (docs/decisions/ids.md). A delivery's id joins those of its event and its destination. The ids of
- * destinations, API keys, replays and erasures are random.
+ * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of 64 bits and
+ * written in 13 characters of base 32: ids look unrelated, and a mistyped one matches no event. The bijection has no
+ * key: anyone with an id can compute its number, and so the number of commits before it (docs/decisions/ids.md). A
+ * delivery's id joins those of its event and its destination. The ids of destinations, API keys, replays and erasures
+ * are random.
  */
 import { isEventNumber } from "./core/placement.ts";
 
@@ -26,7 +27,7 @@ export const idPatterns = {
   replay: /^rpl_[0-9a-z]{20}$/,
 } as const;
 
-/** Whether the text has the form of an id, of whatever kind: names that callers choose may not. */
+/** Whether the text has the form of an id of any kind: names that callers choose may not. */
 export function looksLikeId(text: string): boolean {
   return Object.values(idPatterns).some((pattern) => pattern.test(text));
 }
@@ -36,7 +37,7 @@ export function eventId(number: number): string {
   return `evt_${encode(mix(BigInt(number)))}`;
 }
 
-/** The number that an event id stands for, or undefined when no event could have that id. */
+/** The number of an event id, or undefined when no event could have that id. */
 export function eventNumber(id: string): number | undefined {
   const body = /^evt_([0-9a-hjkmnp-tv-z]{13})$/.exec(id)?.[1];
   const mixed = body === undefined ? undefined : decode(body);
@@ -92,7 +93,7 @@ async function digestText(names: readonly string[], length: number): Promise<str
   return Array.from(new Uint8Array(digest, 0, length), (byte) => ALPHABET[byte & 31]).join("");
 }
 
-/** A new id for what an agent asks for: 100 random bits. */
+/** A new id for an agent's request: 100 random bits. */
 export function newAgentActionId(): string {
   return `act_${randomText(20)}`;
 }

@@ -26,14 +26,14 @@ function textOf(line: LogLine): string {
  * https://developers.cloudflare.com/workers/observability/logs/workers-logs/#limits
  */
 const MOST_BYTES = 200_000;
-/** Bytes for lines of attempts, which can be a thousand: what an invocation reports beside them has to have room. */
+/** Bytes for lines of attempts, which can be a thousand: the invocation's other reports need room, too. */
 const MOST_BYTES_OF_ATTEMPTS = 150_000;
 /** An object that lives long may log more, as time passes. */
 const BYTES_PER_SECOND = 500;
 
 type BoundedLog = Readonly<{
   log: Log;
-  /** Logs how many lines have been left out so far, unless that has been logged. For when some work has ended. */
+  /** Logs how many lines have been left out so far, unless that has been logged. To be called at the end of a task. */
   logOmitted: () => void;
 }>;
 
@@ -80,7 +80,7 @@ function withoutBoundValues(error: unknown): unknown {
   return error.cause ?? "Failed query";
 }
 
-/** The result of the work; undefined where it fails, and the line with the error. */
+/** The result of the work; if it fails, undefined, and a line with the error is logged. */
 export async function orLogged<T>(
   { log }: Readonly<{ log: Log }>,
   line: LogLine,

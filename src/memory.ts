@@ -8,7 +8,7 @@ import type { Compiled } from "./core/transform/liquid.ts";
 import type { TransformFault } from "./core/transform/result.ts";
 import type { TransformVersion } from "./core/transform/versions.ts";
 
-/** Values by name, at most so many: the one that was written longest ago makes room. */
+/** Values by name, up to a maximum: the one that was written longest ago makes room. */
 export class BoundedMap<Value> {
   readonly #values = new Map<string, Value>();
   readonly #most: number;
@@ -68,8 +68,8 @@ export type Memory = Readonly<{
    */
   groupSettings: BoundedMap<Readonly<{ settings: GroupSettings; until: number }>>;
   /**
-   * The hosts that many destinations share, where the configuration counts them: one entry. It saves a query of one row a
-   * minute; a missing one costs that query.
+   * The hosts that many destinations share, if the configuration has them counted: one entry. It saves a query of one
+   * row a minute; a missing one costs that query.
    */
   sharedHosts: BoundedMap<Readonly<{ hosts: readonly string[]; until: number }>>;
   /**
@@ -90,10 +90,10 @@ export type Memory = Readonly<{
 }>;
 
 const MOST_KEPT = 1_000;
-/** Of templates, which may be long. */
+/** The most templates, which may be long. */
 const MOST_TEMPLATES = 100;
 
-/** That of an isolate that has just started. */
+/** The memory of an isolate that has just started. */
 export function newMemory(): Memory {
   return {
     resolutions: new BoundedMap(MOST_KEPT),

@@ -29,10 +29,11 @@ export function queueKindOf(name: string): QueueKind | undefined {
 }
 
 /**
- * The kind of a batch. An operator may give the queues any names: where the words in these do not say what a queue is for,
- * the deployment sets `QUEUE_NAMES`. Without it, deliveries, drains and upkeep are recognised by the shape of their
- * messages. Messages of a dead-letter queue look like those of the queue they come from, so one that nobody has named is
- * attempted like any other: no delivery is lost by that, because the sweep finds what has used up its retries.
+ * The kind of a batch. An operator may give the queues any names: if these do not contain the purpose of a queue, the
+ * deployment sets `QUEUE_NAMES`. Without it, deliveries, drains and upkeep are recognised by the shape of their
+ * messages. Messages of a dead-letter queue look like those of the queue they come from, so a message of an unnamed one
+ * is attempted like any other. No delivery is lost by that, because the sweep finds those whose message has used up its
+ * retries.
  * @param env the Worker's variables
  */
 export function batchKindOf(
@@ -54,7 +55,7 @@ export function batchKindOf(
 const EVENTS_PAUSE_S = 30;
 
 /**
- * Seconds before a message of a queue of events that could not be taken comes again, after so many attempts. The pauses
+ * Seconds before a message of a queue of events that could not be taken comes again, given its attempts. The pauses
  * grow, so that few retries last through a long outage: ten of them for eight hours.
  * @param random uniform in [0, 1): spreads the messages of a batch over a third of the pause
  */
@@ -74,7 +75,7 @@ export type DeliveryMessage = Readonly<{
   takesWaiting?: true;
 }>;
 
-/** A drain that the gate has scheduled: work off the destination's backlog, in so many concurrent drains. */
+/** A drain that the gate has scheduled: deliver the destination's backlog, in this many concurrent drains. */
 export type DrainMessage = Readonly<{
   destination: string;
   drains: number;
@@ -104,14 +105,14 @@ const UPKEEP_NAMES = [
 
 export type UpkeepName = (typeof UPKEEP_NAMES)[number];
 
-/** A message of the upkeep queue: one of the names with what the work is about, or with its page where there is no more to say. */
+/** A message of the upkeep queue: one of the names with the object of the work, or otherwise with its page. */
 export type UpkeepQueueMessage = Readonly<{ [name in UpkeepName]?: unknown }> &
   Readonly<{ page?: number; until?: number }>;
 
 /** The same, taken apart. */
 export type UpkeepMessage = Readonly<{
   name: UpkeepName;
-  /** The id of a replay, an erasure or a destination; or what the page before has handed over. */
+  /** The id of a replay, an erasure or a destination; or the value that the page before has passed on. */
   subject: unknown;
   /** The page of a job that the cron began, whose invocation was page 0. */
   page: number | undefined;

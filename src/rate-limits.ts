@@ -1,8 +1,8 @@
 /**
- * Rate limits of API keys, with the sessions that they have opened, of visits of the portal, of the service bindings of a
- * tenant, and of addresses whose requests have no valid key. The platform's rate-limit bindings count at each of
+ * Rate limits of API keys, with the sessions that they have opened, of visits of the portal, of the service bindings of
+ * a tenant, and of addresses whose requests have no valid key. The platform's rate-limit bindings count at each of
  * Cloudflare's locations, without a query or a written row. The operator's own requests (`ADMIN_KEY`, a service binding
- * without a tenant) are not limited, nor is anything where a binding is absent.
+ * without a tenant) are not limited, and without a binding there is no limit.
  */
 import { isRemembered } from "./core/credentials.ts";
 import { callerOf, type Principal } from "./core/principal.ts";
@@ -11,7 +11,7 @@ import { faultOf } from "./log.ts";
 import { BoundedMap } from "./memory.ts";
 import type { Services } from "./services.ts";
 
-/** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
+/** The period of the limits in wrangler.toml, in seconds: after it, requests are allowed again. */
 const PERIOD_SECONDS = 10;
 
 const limits = {
@@ -88,7 +88,7 @@ export async function overCallerLimit(services: Services, name: CallerLimit, pri
 
 const CHALLENGE_PERIOD_S = 60;
 
-/** 429 when subscriptions of the tenant have asked the host for its consent too often; else undefined. */
+/** 429 when subscriptions of the tenant have requested the host's consent too often; else undefined. */
 export async function overChallengeLimit(services: Services, tenant: string, host: string) {
   if (await isAllowed(services, "challenge", `${tenant} ${host}`)) return undefined;
   return { ...overLimit(limits.challenge.detail), retryAfterS: CHALLENGE_PERIOD_S };

@@ -35,7 +35,7 @@ export type AttemptCounts = {
 };
 
 /** The result of an attempt, for the archive (delivery/archiver.ts). */
-export type Arrived = Readonly<{
+export type ArchivableResult = Readonly<{
   /** Epoch ms. */
   startedAt: number;
   /** Secrets that a receiver may repeat, and nobody may see. */
@@ -43,22 +43,19 @@ export type Arrived = Readonly<{
   /** Absent where there was none. */
   answer?: Readonly<{
     response: Pick<Response, "ok" | "status" | "headers">;
-    /** As it is kept in D1. */
+    /** The part that D1 stores. */
     excerpt: string | undefined;
     /** The part of the body that has been read. */
     chunks: readonly Uint8Array[];
-    /**
-     * The part of the body that has not been read yet: whoever takes it reads it, or cancels it. Absent where the body has
-     * ended.
-     */
+    /** The part of the body that has not been read yet: the taker reads it, or cancels it. Absent if the body has ended. */
     rest?: ReadableStreamDefaultReader<Uint8Array> | undefined;
   }>;
 }>;
 
-/** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
-type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
+/** Archives the exchange, if it is to be archived; returns whether it does. Takes no time. */
+type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: ArchivableResult) => boolean;
 
-/** The result of a settlement, with the destination that it is of. */
+/** The result of a settlement, with its destination. */
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 
 /** Findings of the engine that operators or customers may want to know of. */
@@ -73,14 +70,14 @@ export type News = Readonly<{
   held?: readonly Readonly<{ event: number; destination: Destination }>[];
 }>;
 
-/** Publishes news. A failure is logged, not thrown, because the work that the news is about is done. */
+/** Publishes news. A failure is logged, not thrown, because the reported work is done. */
 export type Notify = (services: Services, news: News) => Promise<void>;
 
 export type Services = Readonly<{
   config: Config;
   /** Encrypts and decrypts the secrets of destinations. */
   vault: Vault;
-  /** The first database: everything that is neither an event nor a delivery is in it alone. */
+  /** The first database: it alone has everything except events and deliveries. */
   db: D1Database;
   /** Further databases of events and deliveries; see store/databases.ts before you query `db` for either. */
   further?: readonly D1Database[];
@@ -91,7 +88,7 @@ export type Services = Readonly<{
   groups: DurableObjectNamespace<ReceiverGroup>;
   /** Runs transformations in code; absent where they are not switched on. */
   functions?: DurableObjectNamespace<TenantFunctions> | undefined;
-  /** Why there are none, and how that is changed. */
+  /** Why there are none, and how to change that. */
   functionsFault?: string | undefined;
   /** The location in which gates are created; absent: near their first caller. */
   gateLocation?: Config["gateLocation"];
@@ -99,9 +96,9 @@ export type Services = Readonly<{
   intake?: DurableObjectNamespace<IntakeRpc> | undefined;
   /** This isolate's cache of tenants' destinations. */
   routing: RoutingCache;
-  /** What else this isolate remembers. */
+  /** The other caches of this isolate. */
   memory: Memory;
-  /** Where this isolate's events go. */
+  /** This isolate's placement of new events. */
   placement: PlacementCache;
   /** Limits how often each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
@@ -111,17 +108,17 @@ export type Services = Readonly<{
   writeLimit?: RateLimit | undefined;
   /** Limits how often requests without a valid key come from an address. */
   anonymousLimit?: RateLimit | undefined;
-  /** Limits how often a tenant's subscriptions over MCP ask a host for its consent. */
+  /** Limits how often a tenant's subscriptions over MCP request a host's consent. */
   challengeLimit?: RateLimit | undefined;
   /** Takes a data point for each attempt; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
   mailer?: SendEmail | undefined;
-  /** Where exchanges are kept (core/archive.ts); absent where R2 is not bound. */
+  /** The bucket of exchanges (core/archive.ts); absent if R2 is not bound. */
   bodies?: R2Bucket | undefined;
-  /** Keeps exchanges of this invocation; absent where nothing attempts, or nothing is kept. */
+  /** Archives exchanges of this invocation; absent if nothing attempts, or nothing is archived. */
   archiveExchange?: ArchiveExchange;
-  /** Queues and services of this Worker that destinations may be; absent where there are none. */
+  /** Queues and services of this Worker that destinations may use; absent if there are none. */
   destinationBindings?: DestinationBindings;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
@@ -217,8 +214,8 @@ export type FunctionBindings = Readonly<{
 }>;
 
 /**
- * Why code does not run here, and how that is changed; undefined where it runs. Both bindings switch it on; not in the
- * local runtime, which stops no endless loop, but with a loader that ends them for it.
+ * Why code does not run here, and how to change that; undefined if it runs. Both bindings switch it on; not in the
+ * local runtime, which stops no endless loop, unless with a loader that ends them for it.
  */
 export function functionsFault(env: FunctionBindings, config: Config): string | undefined {
   const { FUNCTIONS, LOADER } = env;

@@ -11,14 +11,14 @@ export function isoTime(epochMs: number | null): string | null {
   return new Date(isTime ? epochMs : 0).toISOString();
 }
 
-/** What ends a sleep: as much of an `AbortSignal` as a sleep needs. */
+/** The signal that ends a sleep: the part of an `AbortSignal` that a sleep needs. */
 export type Cancellation = Readonly<{
   aborted: boolean;
   reason: unknown;
   addEventListener: (type: "abort", cancel: () => void) => void;
 }>;
 
-/** Resolves after so many milliseconds; rejects when the signal aborts it. */
+/** Resolves after the given milliseconds; rejects when the signal aborts it. */
 export type Sleep = (ms: number, signal?: Cancellation) => Promise<void>;
 
 /** Sleeps by a timer, which is cleared when the signal aborts it. */
@@ -76,13 +76,13 @@ export async function within<T>(
 export type Timing = Readonly<{ now: () => number; random: () => number; sleep: Sleep }>;
 
 export type Repeats = Readonly<{
-  /** At most so many, after the first call. */
+  /** The most repeats after the first call. */
   most?: number;
   /** None begins later than this, epoch ms. */
   until: number;
   /** Before the first repeat, doubled each time; each pause is shortened by up to half, so that callers spread. */
   pauseMs: number;
-  /** Whether a repeat is safe and of use after this error. */
+  /** Whether a repeat is safe and useful after this error. */
   isWorthwhile: (error: unknown) => boolean;
 }>;
 
@@ -103,7 +103,7 @@ export async function repeatedly<T>(
   }
 }
 
-/** What comes of the work, unless the signal ends first: for calls that take no signal. The work itself goes on. */
+/** The result of the work, unless the signal ends first: for calls that take no signal. The work itself continues. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const ended = Promise.withResolvers<never>();
   const end = () => ended.reject(signal.reason);
@@ -113,8 +113,8 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
 }
 
 /**
- * The results of the work for each item, in their order, with so many under way at once. After a failure nothing is begun any
- * more, and it is thrown when what is under way has ended.
+ * The results of the work for each item, in their order, with a limited number under way at once. After a failure
+ * nothing more is begun, and it is thrown when the work under way has ended.
  */
 export async function mapAtOnce<T, U>(
   items: readonly T[],

@@ -1,4 +1,4 @@
-/** All upkeep of this Worker: what its cron begins, and what messages of the upkeep queue continue. Wiring only. */
+/** All upkeep of this Worker, which its cron begins and messages of the upkeep queue continue. Wiring only. */
 import type { FleetRound } from "./core/fleet-round.ts";
 import { MINUTE_MS } from "./core/rollups.ts";
 import { archiveCleaning } from "./features/archive/job.ts";

@@ -1,5 +1,5 @@
 /**
- * The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only.
+ * The Worker: its handlers, none of which works while it is misconfigured. Wiring only.
  *
  * The same script runs in gates, in intake and in queue consumers. Code that no delivery needs is loaded by the first
  * invocation that needs it: the API with its schemas, the pages, the cron, drains and upkeep.

@@ -22,11 +22,11 @@ export type NewEvent = Readonly<{
   /** Letters, digits, `_` and `-`, in parts joined by dots: `order.created`. */
   type: string;
   /**
-   * What JSON can express, at most 256 KiB of it. A `Date` becomes its ISO text, a `bigint` a number with all of its
-   * digits; what else has no form in JSON (`NaN`, a `Map`, bytes, a function) is refused.
+   * Any value that JSON can express, at most 256 KiB of it. A `Date` becomes its ISO text, a `bigint` a number with all
+   * of its digits; other values without a form in JSON (`NaN`, a `Map`, bytes, a function) are refused.
    */
   data: unknown;
-  /** The binding's own where it has one, else `default`. */
+  /** By default the binding's tenant if it has one, else `default`. */
   tenant?: string | undefined;
   /** Not delivered before, at most 30 days ahead; a text is ISO 8601 with an offset. */
   deliver_at?: string | Date | undefined;
@@ -101,7 +101,7 @@ export type StoredEvent = Readonly<{
   content_type?: string | undefined;
   /** Present when the content has been erased: `data` is null. */
   content?: "erased" | undefined;
-  /** Of content the text. A whole number that a JavaScript number cannot hold is a `bigint`. */
+  /** For content, its text. A whole number that a JavaScript number cannot hold is a `bigint`. */
   data?: unknown;
   /** In place of `data`, for content that is not UTF-8. */
   data_base64?: string | undefined;
@@ -142,7 +142,7 @@ export class BreakwaterProblem extends Error {
   }
 }
 
-/** The value of a result; throws a `BreakwaterProblem` where there is none. */
+/** The value of a result; throws a `BreakwaterProblem` if there is none. */
 export function unwrap<T>(result: Result<T>): T {
   if (!result.ok) throw new BreakwaterProblem(result.problem);
   return result.value;

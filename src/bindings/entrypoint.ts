@@ -1,6 +1,6 @@
 /**
- * The entrypoint that `[[services]]` of another Worker names. It is part of the script that gates and consumers run too, so what
- * it does (events.ts) is loaded by its first call.
+ * The entrypoint that `[[services]]` of another Worker names. It is part of the script that gates and consumers run
+ * too, so its work (events.ts) is loaded by its first call.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type {

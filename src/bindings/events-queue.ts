@@ -1,12 +1,12 @@
 /**
  * The consumer of an operator's own queues of events: each message is one event, accepted once.
  *
- * The messages of a batch are committed together. A message that the platform hands over again is recognized by the
- * token under which its event was committed, which is made of the queue's name and the message's id, so that this costs
- * no row. A message that a sender may send twice has an idempotency key of its own, as over HTTP.
+ * The messages of a batch are committed together. A message that the platform delivers again is recognized by the token
+ * under which its event was committed, which is made of the queue's name and the message's id, so that this costs no
+ * row. A message that a sender may send twice has an idempotency key of its own, as over HTTP.
  *
- * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's dead-letter
- * queue as it is: a copy of ours would have another id, and might have another content type.
+ * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's
+ * dead-letter queue unchanged: a copy would have another id, and might have another content type.
  */
 import { type Refused, withFieldNames } from "../core/result.ts";
 import { MAX_EVENT_BYTES, newEvent, ofOne } from "../features/events/schema.ts";
@@ -17,7 +17,7 @@ import { eventsPauseSeconds } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { readValue } from "./json-value.ts";
 
-/** Any sender that may send to the operator's queue may post for every tenant but the operator's own. */
+/** Any sender that may send to the operator's queue may post for every tenant except the operator's own. */
 const SENDER = { via: "queue", scopes: ["events:write"] } as const;
 
 const KEY_FIELD = "idempotency_key";
@@ -30,7 +30,7 @@ type Unacceptable = Readonly<{ fault: string }>;
 /** Characters of a fault in the log: it may name a field as the message does. */
 const MAX_FAULT = 200;
 
-/** What was expected where; not what was found, which is the message's. */
+/** The expectation and its place, but not the found value, which belongs to the message. */
 function faultOf({ detail, errors = [] }: Refused): Unacceptable {
   const [first] = errors;
   if (first === undefined) return { fault: detail };
@@ -71,7 +71,7 @@ async function readMessage(queue: string, { id, body, timestamp, attempts }: Mes
 function refuse(services: Services, queue: string, message: Message, { fault }: Unacceptable): void {
   const { id, attempts } = message;
   message.retry({ delaySeconds: 0 });
-  // Not at every attempt, because lines are billed; not at the first alone, because that may have been lost.
+  // Not at every attempt, because lines are billed; not only at the first, because that may have been lost.
   if (Number.isInteger(Math.log2(attempts)))
     services.log({ what: "message_refused", queue, message: id, fault });
 }

@@ -1,9 +1,9 @@
 /**
  * The service binding of other Workers: events are sent and looked up by RPC, without HTTP and without a key.
  *
- * A binding's rights are in its `props`, which are set by who deploys the calling Worker and which that Worker's code
- * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the services that the
- * HTTP routes call. Problems are values: errors lose class and fields on their way between Workers.
+ * A binding's rights are in its `props`, which the deployer of the calling Worker sets and that Worker's code cannot
+ * change. They give a `Principal` like a key, and the rest is done by the services that the HTTP routes call. Problems
+ * are values: errors lose class and fields on their way between Workers.
  */
 
 import { z } from "zod";
@@ -106,7 +106,7 @@ const propsSchema = strict({
     .min(1, { error: SCOPES_EXPECTED }),
 });
 
-/** Who calls, by the binding's props. A binding without a tenant is the operator's own, as a key without one is. */
+/** The caller, by the binding's props. A binding without a tenant is the operator's own, like a key without one. */
 function principalOf(props: unknown): Principal | Refused<"unauthorized"> {
   const read = checked(propsSchema, props ?? {});
   if (!("data" in read)) {

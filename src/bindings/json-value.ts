@@ -1,6 +1,6 @@
 /**
- * Values that come from other Workers, by RPC or in queue messages, as JSON. They are structured clones, which hold more
- * than JSON does: what JSON would drop or change in silence is refused, with its place.
+ * Values that come from other Workers, by RPC or in queue messages, as JSON. They are structured clones, which hold
+ * more than JSON does: values that JSON would silently drop or change are refused, with their place.
  */
 
 import type { z } from "zod";
@@ -9,8 +9,8 @@ import { MAX_DEPTH, parseExactly, TOO_DEEP } from "../core/json-value.ts";
 import { type FieldError, invalidFields, type Refused } from "../core/result.ts";
 
 /**
- * The value as the schema reads it, in the JSON that it becomes, and the bytes of that JSON; or why it is refused.
- * @param what a problem calls it
+ * The value as the schema reads it, in its JSON form, and the bytes of that JSON; or why it is refused.
+ * @param what the value's name in a problem
  */
 export function readValue<T>(
   schema: z.ZodType<T>,
@@ -47,9 +47,9 @@ type JsonText =
   | Readonly<{ kind: "too_large" }>;
 
 /**
- * The value as JSON, in at most so many bytes. A `Date` becomes its ISO text, a `bigint` a number with all of its digits;
- * what is undefined in an object is left out. No more of the value is visited than fits: it may refer to one object many
- * times, or to itself.
+ * The value as JSON, in a limited number of bytes. A `Date` becomes its ISO text, a `bigint` a number with all of its
+ * digits; undefined values in an object are left out. No more of the value is visited than fits: it may refer to one
+ * object many times, or to itself.
  */
 export function jsonTextOf(value: unknown, maxBytes: number): JsonText {
   const walk: Walk = { bytesLeft: maxBytes, hasBigInt: false };

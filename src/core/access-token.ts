@@ -1,7 +1,7 @@
 /**
- * Access tokens of OAuth 2 client credentials (RFC 6749 §4.4): what a token endpoint's answer means, and which token or
- * failure a destination's gate hands out. One caller fetches for all; a failure is remembered, so that an endpoint in
- * trouble is asked ever less often, whatever the traffic.
+ * Access tokens of OAuth 2 client credentials (RFC 6749 §4.4): the meaning of a token endpoint's answer, and the token
+ * or failure that a destination's gate gives to callers. One caller fetches for all; a failure is cached, so that a
+ * failing endpoint is called less and less often, whatever the traffic.
  */
 import { isJsonObject, parsedJson } from "./json-value.ts";
 import type { TokenReason } from "./reasons.ts";
@@ -11,12 +11,12 @@ export type TokenAnswer = Readonly<{ status: number; text: string; isCut: boolea
 
 type TokenOutcome = Readonly<{ kind: "token"; token: string; lifetimeMs: number }> | TokenFault;
 
-/** `fault` follows "the token endpoint"; nothing of the answer is in it but a known error code. */
+/** `fault` follows "the token endpoint"; a known error code is the only part of the answer in it. */
 export type TokenFault = Readonly<{ kind: "failed"; reason: TokenReason; fault: string }>;
 
 export const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** Where the answer does not say how long the token is good for, or says something that cannot be. */
+/** The life of a token if the answer has no valid `expires_in`. */
 const USUAL_LIFETIME_S = 300;
 const LONGEST_LIFETIME_S = 86_400;
 /** Visible ASCII, so that it can be sent in a header (RFC 6750 §2.1 allows less). */
@@ -73,9 +73,9 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   return isJsonObject(value) ? value : undefined;
 }
 
-/** A token is replaced so long before it expires: attempts that have begun, and clocks that differ, need a while. */
+/** How long before its expiry a token is replaced: attempts that have begun, and clocks that differ, need a while. */
 const EARLY_MS = 60_000;
-/** The share that is used of a shorter life. */
+/** The share of a shorter life that is used. */
 const EARLY_SHARE = 0.25;
 
 /** Until when a token that arrived at `now` is sent, epoch ms. */
@@ -83,12 +83,12 @@ export function usableUntil(lifetimeMs: number, now: number): number {
   return now + lifetimeMs - Math.min(EARLY_MS, lifetimeMs * EARLY_SHARE);
 }
 
-/** A token as the gate keeps it: sealed, because it holds no master key. */
+/** A token as the gate stores it: sealed, because the gate holds no master key. */
 export type KeptToken = Readonly<{ sealed: string; obtainedAt: number; usableUntil: number }>;
 
 /** The gate's knowledge of a destination's token. */
 export type TokenState = Readonly<{
-  /** The credentials that it is about: with others nothing of it counts. */
+  /** Identifies the credentials: with other ones, the stored token does not count. */
   terms: string;
   token: KeptToken | null;
   failure: Readonly<{ reason: TokenReason; fault: string; times: number; until: number }> | null;
@@ -98,7 +98,7 @@ export type TokenRequest = Readonly<{
   terms: string;
   /** A sealed token that the receiver has refused, or that cannot be opened. */
   refused?: string;
-  /** Fetch even if that has just failed: somebody looks at it. */
+  /** Fetch even if that has just failed, because a person is testing it. */
   force?: boolean;
 }>;
 
@@ -107,7 +107,7 @@ export type TokenAtGate =
   | (Readonly<{ kind: "token" }> & KeptToken)
   | (Readonly<{ kind: "failed"; until: number }> & TokenFault);
 
-/** A receiver that refuses a new token too is not asked again with another: the token is not why. */
+/** A receiver that refuses a new token too is not called again with another: the token is not the cause. */
 const RENEWED_AFTER_MS = 60_000;
 const FIRST_PAUSE_MS: Readonly<Record<TokenReason, number>> = {
   token_unavailable: 5_000,
@@ -141,9 +141,7 @@ export function afterToken(terms: string, token: KeptToken): TokenState {
   return { terms, token, failure: null };
 }
 
-/**
- * Without the former token: it has been refused, or will be soon. One that somebody else has fetched meanwhile stays.
- */
+/** Without the former token: it has been refused, or will be soon. One that another caller has fetched meanwhile stays. */
 export function afterTokenFault(
   state: TokenState | undefined,
   { terms, refused }: TokenRequest,

@@ -4,7 +4,7 @@
  */
 
 import { noFailures } from "./auto-disable.ts";
-import { type Capacity, capacityFor, mostStarts, rateRefusal, type Wanted } from "./capacity.ts";
+import { type Capacity, type CapacityRequest, capacityFor, mostStarts, rateRefusal } from "./capacity.ts";
 import { reopened } from "./concurrency-window.ts";
 import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
@@ -49,7 +49,7 @@ export type AdmitRequest = Readonly<{
   connections: number;
   /** For how long the caller will start attempts, once it is ready for the first. */
   startWithinMs: number;
-  /** The destination is in a group; with what that has answered to the gate's needs, once the caller knows. */
+  /** The destination is in a group; with the group's answer to the gate's needs, once the caller has it. */
   group?: Readonly<{ answered?: Answered | undefined }> | undefined;
 }>;
 
@@ -64,11 +64,11 @@ export type AdmitResult = Readonly<{
    * under way, so the caller decides whether the settlement came after its read of D1.
    */
   settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
-  /** The caller's read of D1 is older than the gate's memory: it reads what was granted again, under the lease. */
+  /** The caller's read of D1 is older than the gate's memory: it rereads the granted deliveries, under the lease. */
   readAgain?: true;
-  /** What time alone has changed since the gate was last called. */
+  /** Changes by passage of time since the gate was last called. */
   events?: readonly CircuitEvent[];
-  /** Nothing is decided: the caller asks the group for this, and the gate again with the answer. */
+  /** Nothing is decided: the caller requests this from the group, and calls the gate again with the answer. */
   needs?: BlockNeeds;
   block?: string;
   /** The block that came with the request is not needed: the caller gives it back. */
@@ -87,7 +87,7 @@ export function admit(
   const known = knownOf(start, request.deliveries);
   const decided = decide(start, known, request, settings, now);
   const { result } = decided;
-  // The caller asks again at once: only that counts as a request.
+  // The caller requests again at once: only the second call counts as a request.
   const { turns, drainSchedule } = before;
   const asked = result.needs ? { ...decided.state, turns, drainSchedule } : decided.state;
   const { state, unused } = withoutUnused(asked, request);
@@ -120,7 +120,7 @@ export function refusalAt(
   settings: GateSettings,
   now: number,
 ): Refusal | undefined {
-  // Whether it would get a block cannot be known here.
+  // It is unknown here whether it would get a block.
   const refusal = state.membership?.refusal;
   const answer = refusal ? ({ at: now, kind: "refused", refusal } as const) : undefined;
   const group = state.membership ? { answered: answer && { answer, askedAt: now } } : undefined;
@@ -130,8 +130,8 @@ export function refusalAt(
 }
 
 /**
- * Deliveries are changed in D1 by others than the holders of leases. A caller that has read one of them before has to read
- * it again before it is granted. Deliveries that a live lease holds are left to its holder, and returned.
+ * Deliveries are changed in D1 by others than the holders of leases. A caller that read one of them before has to
+ * reread it before it is granted. Deliveries that a live lease holds are left to its holder, and returned.
  */
 export function recheck(
   state: GateState,
@@ -169,7 +169,7 @@ export function testRefusedUntil(
 type TestedState = Pick<GateState, "testedAt"> &
   Readonly<{ destinationState: Pick<GateState["destinationState"], "heldUntil"> }>;
 
-/** The state once the request has come, whatever its result: expired leases gone, settings and turn noted. */
+/** The state after the request's arrival, whatever its result: expired leases removed, settings and turn noted. */
 function withRequest(before: GateState, request: AdmitRequest, settings: GateSettings, now: number) {
   const state = withoutExpired(withDeaths(before, request, now), settings, now);
   const side = sideOf(request.lane);
@@ -191,7 +191,7 @@ function withRequest(before: GateState, request: AdmitRequest, settings: GateSet
   };
 }
 
-/** The gate's knowledge of the requested deliveries: when each was settled of late, and until when a lease holds it. */
+/** The gate's knowledge of the requested deliveries: when each was recently settled, and until when a lease holds it. */
 type Known = Readonly<{
   settled: readonly (readonly [delivery: number, at: number])[];
   leased: ReadonlyMap<number, number>;
@@ -209,7 +209,7 @@ function knownOf({ leases, settled }: GateState, deliveries: readonly number[]):
   };
 }
 
-/** Nothing for a caller that reads D1 after the grant. */
+/** Empty for a caller that reads D1 after the grant. */
 function settledOf(
   { settled }: Known,
   { lookedUpMsAgo = 0 }: AdmitRequest,
@@ -225,7 +225,7 @@ function settledOf(
 type Pending = Readonly<{
   state: GateState;
   request: AdmitRequest;
-  wanted: Wanted;
+  wanted: CapacityRequest;
   settings: GateSettings;
   now: number;
   /** The requested deliveries that no live lease holds. */
@@ -252,7 +252,7 @@ function decide(
   return state.membership ? grantShare(pending, state.membership, capacity) : grant(pending, capacity);
 }
 
-/** A drain that the group has called, and the gate refuses: from now on drains wait for what that says. */
+/** A drain that the group has called, and the gate refuses: from now on drains wait until the time of that refusal. */
 function withoutCall(state: GateState, { lane }: AdmitRequest): GateState {
   const { membership } = state;
   if (!membership?.refusal || sideOf(lane) === "live") return state;
@@ -274,7 +274,7 @@ function grantShare(pending: Pending, membership: Membership, capacity: Capacity
   const isQuiet = refusal && sideOf(request.lane) === "live" && refusal.quietUntil > now;
   if (refusal && (request.group?.answered || isQuiet))
     return refuse(pending, free, { reason: "group", until: refusal.until });
-  // A block that came too late: it is asked for again.
+  // A block that came too late is requested again.
   if (request.group?.answered) return refuse(pending, free, { reason: "group", until: now });
   const asked = needsOf(
     membership,
@@ -291,7 +291,8 @@ function grantShare(pending: Pending, membership: Membership, capacity: Capacity
 
 /**
  * The deliveries that may be leased, and those that another lease holds. A delivery that was settled after the caller
- * read it may have ended since, so it has to be read again. Where the gate does not know, that is done under the lease.
+ * read it may have ended since, so it has to be reread. If the gate does not know, the caller rereads it under the
+ * lease.
  */
 function split(
   { forgottenAt }: GateState,
@@ -432,7 +433,7 @@ function withLease(state: GateState, { succeeds }: AdmitRequest, lease: Lease, n
   };
 }
 
-/** Why the rest is refused; undefined when a drain may ask for it as soon as it has worked off what it got. */
+/** Why the rest is refused; undefined when a drain may request it as soon as it has finished its lease. */
 function restRefusal(
   { state, wanted, settings, now }: Pending,
   capacity: Capacity,
@@ -441,7 +442,7 @@ function restRefusal(
 ): Refusal | undefined {
   if (capacity.probe) return { reason: "probing", until: lease.expiresAt };
   const isBacklog = sideOf(wanted.lane) === "backlog";
-  // A drain asks for the rest when it has worked off this.
+  // A drain requests the rest when it has finished this lease.
   if (lease.share && granted.length < mostStarts(state, wanted, capacity))
     return isBacklog ? undefined : { reason: "group", until: now };
   if (granted.length < mostStarts(state, wanted, capacity)) return rateRefusal(state, settings, now);

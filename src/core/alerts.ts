@@ -1,6 +1,6 @@
 /**
- * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds
- * over all destinations, and a sweep that has stalled.
+ * Notifications of operators and owners: alerts about a destination, the digest of its dead letters, thresholds over
+ * all destinations, and a sweep that has stalled.
  *
  * Alert state and digest are part of the gate's state, so that they cost no row. A flapping circuit does not cause an
  * alert for every change: a problem is published at once, the same problem again only after a while, and its end
@@ -77,10 +77,10 @@ export const emptyDigest: DeadLetterDigest = { dead: 0, since: 0, sentAt: 0 };
 
 /** How long a digest collects. */
 export const DIGEST_MS = 60_000;
-/** A digest that was scheduled so long ago is lost. */
+/** The age from which a scheduled digest counts as lost. */
 const LOST_MS = 3 * DIGEST_MS;
 
-/** So many more have died: whether to schedule the digest, which is then noted as scheduled. */
+/** Counts further dead deliveries. Returns whether to schedule the digest, which is then noted as scheduled. */
 export function digestAfter(
   deadLetterDigest: DeadLetterDigest,
   dead: number,
@@ -93,7 +93,7 @@ export function digestAfter(
   return { deadLetterDigest: { ...counted, sentAt: isScheduled ? sentAt : now }, isDue: !isScheduled };
 }
 
-/** So many of those that died since then are published; the rest are a digest of their own. Safe to repeat. */
+/** Marks this many of those that died since then as published; the rest are a separate digest. Safe to repeat. */
 export function afterDigestSent(
   deadLetterDigest: DeadLetterDigest,
   { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
@@ -122,11 +122,11 @@ export type Backlogs = Readonly<Record<string, number>>;
 /** The backlogs that were found at `at`, epoch ms. */
 export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 
-/** How many of the destinations the rates are of. */
+/** The number of destinations that the rates are computed from. */
 type Coverage = Readonly<{ total: number; queried: number; unreachable: number }>;
 
 export type WatchedSums = Readonly<{
-  /** Sums over the destinations that were looked at. */
+  /** Sums over the checked destinations. */
   hour: Counters;
   day: Counters;
   coverage?: Coverage;
@@ -145,7 +145,7 @@ export type Crossing = Readonly<{
   limit: number;
   window: "30m" | "1h" | "now";
   destinations: readonly string[];
-  /** Absent where the figure is not of some destinations, but of all. */
+  /** Absent if the figure is about all destinations. */
   coverage?: Coverage | undefined;
 }>;
 
@@ -162,11 +162,11 @@ export const thresholds = [
 type Threshold = (typeof thresholds)[number];
 
 export const RETRYING_FOR_A_DAY = 100;
-/** How much a backlog may grow in half an hour: so many, or this share of what it was. */
+/** How much a backlog may grow in half an hour: by this number, or by this share of its former size. */
 const GAINED = 100;
 const GAINED_SHARE = 0.2;
 
-/** A share is judged only where there is enough of what it is a share of. */
+/** The least total from which a share is judged. */
 const ENOUGH = 100;
 const ENOUGH_SECONDS = 20;
 const ENOUGH_DEAD = 20;
@@ -179,7 +179,10 @@ type Part = (destination: WatchedDestination) => number;
 type Rates = ReturnType<typeof ratesOf>;
 
 type Figure = Readonly<{
-  /** Null where there is not enough to judge it by. @param rates of the hour */
+  /**
+   * Null if there is too little data.
+   * @param rates of the hour
+   */
   value: (watched: WatchedSums, rates: Rates) => number | null;
   limit: number | ((watched: WatchedSums) => number);
   isLeast?: true;
@@ -259,9 +262,9 @@ function most(destinations: readonly WatchedDestination[], part: Part): string[]
 }
 
 /**
- * Growing backlogs: larger than half an hour ago by a hundred and by a fifth, and larger at each snapshot since. What
- * came all at once may be a burst, a backlog that is large and stays so is reported elsewhere, and one of a paused
- * destination is meant to grow.
+ * Growing backlogs: larger than half an hour ago by a hundred and by a fifth, and larger at each snapshot since. A
+ * sudden backlog may be a burst, a constantly large one is reported elsewhere, and the one of a paused destination is
+ * expected to grow.
  */
 function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: WatchedSums): Crossing[] {
   const growing = destinations.flatMap(({ id, backlog, isPaused }) => {
@@ -279,10 +282,10 @@ function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: WatchedSums
   return [{ threshold: "backlog_growth", value, limit: rounded(limit), window: "30m", destinations: named }];
 }
 
-/** How far a snapshot may be from the time that it stands for: less than half the interval between two. */
+/** How far a snapshot may be from its nominal time: less than half the interval between two. */
 const NEAR_MS = 7 * MINUTE_MS;
 
-/** The snapshot of about so many minutes ago; undefined when there is none. */
+/** The snapshot of about this many minutes ago; undefined when there is none. */
 export function snapshotAgo(
   snapshots: readonly BacklogSnapshot[],
   now: number,

@@ -1,10 +1,11 @@
 /**
- * The archive: exchanges with receivers as they were, one object of a bucket (R2) for each attempt that is kept. D1 has the
- * request's body, as long as the event has its content, and the beginning of what was answered; an object has what D1 has not.
+ * The archive: whole exchanges with receivers, one object of a bucket (R2) for each archived attempt. D1 has the
+ * request's body, as long as the event has its content, and the beginning of the answer; an object has the rest.
  *
- * An object's name is `attempts/event/destination/time`, with the event's number in as many digits as the largest, so that
- * names sort by events, and those of a database, of a range of time or of one event are next to each other. The time is that
- * of the attempt's entry in its delivery's log: it names an attempt for good, whatever its number becomes.
+ * An object's name is `attempts/event/destination/time`, with the event's number in as many digits as the largest, so
+ * that names sort by events, and those of a database, of a range of time or of one event are next to each other. The
+ * time is that of the attempt's entry in its delivery's log: it identifies an attempt for good, even if its number
+ * changes.
  */
 
 import { bodyForms } from "./content.ts";
@@ -15,7 +16,7 @@ import { readAs, type Shape, type ShapeType } from "./shape.ts";
 /** The most bytes of an answer's body that are stored. */
 export const MOST_BODY_BYTES = 65_536;
 
-/** Which attempts are kept. `failed`: those that failed with an answer longer than the log keeps. */
+/** Which attempts are archived. `failed`: those that failed with an answer longer than the log stores. */
 export const keptAttempts = ["failed", "all"] as const;
 
 export type AttemptKey = Readonly<{
@@ -25,10 +26,10 @@ export type AttemptKey = Readonly<{
   at: number;
 }>;
 
-/** The beginning of all names: the bucket may have other things in it. */
+/** The beginning of all names: the bucket may contain other objects. */
 export const ARCHIVE = "attempts/";
 
-/** No event has a larger number. */
+/** The largest event number. */
 export const MOST_EVENT = Number.MAX_SAFE_INTEGER;
 const DIGITS = String(MOST_EVENT).length;
 const EVENT_IN_NAME = new RegExp(`^${ARCHIVE}(\\d{${DIGITS}})/`);
@@ -53,14 +54,14 @@ export function nameBehind(event: number): string {
   return `${beginningOf(event)}~`;
 }
 
-/** How bytes are written: as the text that they are in UTF-8, or else in base64. */
+/** The encoding of bytes: as text if they are UTF-8, or else in base64. */
 export const encodings = ["utf-8", "base64"] as const;
 export type Encoded = Readonly<{ encoding: (typeof encodings)[number]; body: string }>;
 
 const text = { kind: "text" } as const;
 const headers = { kind: "record", of: text } as const;
 
-/** The fields of an object. `cut`: there was more of the body than what is kept. */
+/** The fields of an object. `cut`: the body was longer than the stored part. */
 const archived = {
   kind: "object",
   fields: {
@@ -107,12 +108,12 @@ const archived = {
 
 export type ArchivedExchange = Readonly<ShapeType<typeof archived>>;
 
-/** No object is larger: a body of the most bytes in base64, or of characters that JSON escapes, and what is beside it. */
+/** No object is larger: a body of the most bytes in base64, or of characters that JSON escapes, and the other fields. */
 export const MOST_OBJECT_BYTES = 6 * MOST_BODY_BYTES + 262_144;
 
 /**
- * The exchange in an object; undefined when it is not of this attempt, or cannot be read. A bucket may be older than the
- * database beside it, whose numbers then begin again: so the object itself says whose it is.
+ * The exchange in an object; undefined when it is not of this attempt, or cannot be read. A bucket may be older than
+ * the database beside it, whose numbers then begin again: so the object itself names its attempt.
  */
 export function exchangeIn(
   text: string,

@@ -1,6 +1,6 @@
-/** The audit trail: what an entry says, and which fields a change has changed. */
+/** The audit trail: the fields of an entry, and which fields a change has changed. */
 
-/** What can be done to something. Its entry names it, who did it, and when. */
+/** The audited actions. An entry names the object, the actor and the time. */
 export const auditActions = [
   "agent_action.approved",
   "agent_action.refused",
@@ -46,8 +46,8 @@ export const auditActions = [
 export type AuditAction = (typeof auditActions)[number];
 
 /**
- * Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, an agent over MCP
- * with either key or within a visit of the portal, or Breakwater itself.
+ * The actor of a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, an
+ * agent over MCP with either key or within a visit of the portal, or Breakwater itself.
  */
 export const actorKinds = [
   "api_key",
@@ -67,22 +67,22 @@ export type Actor = Readonly<{
   session: string | null;
   /** The email of the person, or the name of the service token, that has signed in by Cloudflare Access; absent for others. */
   person?: string;
-  /** The approver of what an agent asked for; absent for others. */
+  /** The approver of an agent's request; absent for others. */
   approver?: Omit<Actor, "approver">;
 }>;
 
 /** The fields that a change has changed, each with its value before and after. */
 export type Changes = Readonly<Record<string, Readonly<{ from: unknown; to: unknown }>>>;
 
-/** Fields that change with every change, and say nothing of it. */
+/** Fields that change with every change, and carry no information. */
 const FOLLOWING = new Set(["updated_at", "updatedAt"]);
 
-/** Beyond so much JSON an entry names the fields alone: a row of D1 must stay small. */
+/** The length of JSON beyond which an entry only names the fields: a row of D1 must stay small. */
 const MOST_CHARACTERS = 8_192;
 
 /**
- * What differs between two views of a thing, as the API shows it: so nothing that is secret. Null where nothing does.
- * Values of changes that are very long are left out.
+ * The differences between two views of an object, as the API shows it, so without secrets. Null without differences.
+ * Very long values are left out.
  */
 export function changesBetween(
   before: Readonly<Record<string, unknown>>,

@@ -42,7 +42,7 @@ function afterOne(failureStreak: FailureStreak, { end, result }: AttemptMetric, 
   };
 }
 
-/** Why to pause it, if it should be. To be called after a failure: time alone proves nothing. */
+/** The reason to pause it, if there is one. To be called after a failure: the passage of time alone proves nothing. */
 export function disableReasonOf(failureStreak: FailureStreak, now: number): DisableReason | undefined {
   const { refusals, failures, failingSince } = failureStreak;
   if (refusals > TOLERATED_REFUSALS) return "rejecting";

@@ -98,7 +98,7 @@ export function runsInclude(runs: Runs, index: number): boolean {
 export type BundlePart = Readonly<{
   bundle: number;
   destinations: readonly string[];
-  /** Only these indexes; all planned ones when absent. */
+  /** Only these indexes; absent: all planned ones. */
   indexes?: Runs | undefined;
 }>;
 
@@ -136,29 +136,29 @@ export type EventVersion = Readonly<{ version: number; since: number }>;
 export type EventHeader = Readonly<{
   tenant: string;
   type: string;
-  /** Of its body. */
+  /** The bytes of its body. */
   bytes: number;
   tags?: readonly string[] | undefined;
-  /** It is routed by them when it is accepted; later they are only shown. */
+  /** Channels route the event when it is accepted; later they are only shown. */
   channels?: readonly string[] | undefined;
   /** How long its deliveries may take from when it is due; undefined: as long as the destination's policy says. */
   ttlSeconds?: number | undefined;
-  /** Of content that is sent as it was posted; undefined: the body is an envelope. */
+  /** The media type of content that is sent as it was posted; undefined: the body is an envelope. */
   contentType?: string | undefined;
-  /** It was posted for certain destinations, whatever others take. */
+  /** Whether it was posted only for certain destinations. */
   isAddressed?: boolean | undefined;
-  /** The version of its type that its data has; undefined: its type has but one. */
+  /** The version of its type that its data has; undefined: its type has only one. */
   version?: EventVersion | undefined;
 }>;
 
 /**
  * The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes.
- * What only some events have is absent from bundles without such events, so that it costs nothing there.
+ * Fields that only some events have are absent from bundles without such events, so that they cost nothing there.
  */
 export type StoredHeader = Readonly<{
   /**
-   * With what code that does not know it must not deliver without. 2: times to live, headers, content types, erasures. 3:
-   * lines. 4: versions of types.
+   * Raised for features that code which does not know them must not ignore. 2: times to live, headers, content types,
+   * erasures. 3: lines. 4: versions of types.
    */
   version: 1 | 2 | 3 | 4;
   /** How the bodies are stored. */
@@ -185,7 +185,7 @@ export type StoredHeader = Readonly<{
   addressed?: Runs;
   /** The versions that events' types have beyond the first, and when those were published, with the events. */
   versions?: readonly (readonly [version: number, since: number, ...events: number[]])[];
-  /** Which events stand in lines, by destination. A trigger writes a row of `lines` for each. */
+  /** Which events are in lines, by destination. A trigger writes a row of `lines` for each. */
   lines?: Lines;
 }>;
 
@@ -314,7 +314,7 @@ export function headerAt(header: StoredHeader, index: number): EventHeader | und
   };
 }
 
-/** All that a header says of an event but its bytes. */
+/** All fields of an event in a header except its bytes. */
 export type EventDetails = Omit<EventHeader, "bytes" | "isAddressed"> &
   Readonly<{
     tags: readonly string[];
@@ -342,7 +342,7 @@ export function headersOf(header: StoredHeader): EventHeader[] {
   ).filter((one) => one !== undefined);
 }
 
-/** What decides which events may share a bundle. */
+/** The fields that decide which events may share a bundle. */
 type Sized = Readonly<{
   bytes: number;
   /** Epoch ms; undefined: at once. */

@@ -1,4 +1,4 @@
-/** JSON in one spelling, whatever the order of its keys. */
+/** JSON in one canonical spelling, independent of the order of keys. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);

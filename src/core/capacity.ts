@@ -1,15 +1,16 @@
 /**
- * What one more lease may have: slots, a share of the concurrency window, and sends of the rate. Or the refusal.
+ * The capacity that one more lease may have: slots, a share of the concurrency window, and sends of the rate; or the
+ * refusal.
  *
  * The checks run from the most lasting reason to the most fleeting one, so that the reason given is the one that an
  * operator would name.
  *
- * Live traffic and the backlog share what there is. While the other side is active, live traffic leaves a quarter of a
- * capacity above one to the backlog, and the backlog an eighth to live traffic (at least one each). What live traffic
- * leaves and the drain does not use is lost for the moment; the drain gets what it lacks when the next lease ends. A
- * capacity of one cannot be shared, so the sides take turns: live traffic yields when the backlog has been refused since
- * live traffic was last served. The backlog never yields a capacity of one, because live deliveries that are refused become
- * backlog themselves, and a drain takes the newest of the backlog too.
+ * Live traffic and the backlog share the capacity. While the other side is active, live traffic leaves a quarter of a
+ * capacity above one to the backlog, and the backlog an eighth to live traffic (at least one each). Capacity that live
+ * traffic leaves and the drain does not use is unused for the moment; the drain gets the rest of its share when the
+ * next lease ends. A capacity of one cannot be shared, so the sides take turns: live traffic yields when the backlog
+ * has been refused since live traffic was last served. The backlog never yields a capacity of one, because live
+ * deliveries that are refused become backlog themselves, and a drain takes the newest of the backlog too.
  */
 import { widthOf } from "./concurrency-window.ts";
 import { isApart } from "./crash-loop.ts";
@@ -21,7 +22,7 @@ import { effectiveRate, nextSendAt, type Reservation, reserve, reserveNow } from
 import type { Refusal } from "./reasons.ts";
 
 /** The part of a request that capacity depends on. */
-export type Wanted = Readonly<{
+export type CapacityRequest = Readonly<{
   lane: Lane;
   deliveries: number;
   connections: number;
@@ -49,7 +50,7 @@ export const SLOW_MS = 1_000;
 
 export function capacityFor(
   state: GateState,
-  wanted: Wanted,
+  wanted: CapacityRequest,
   settings: GateSettings,
   now: number,
 ): Capacity | Refusal {
@@ -62,7 +63,7 @@ export function capacityFor(
 /** The most attempts that a lease can start in its time, by how long one takes. */
 export function mostStarts(
   { destinationState: { tookMs } }: GateState,
-  { connections, startWithinMs }: Wanted,
+  { connections, startWithinMs }: CapacityRequest,
   { slots }: Shares,
 ): number {
   return startable(Math.min(slots, connections), startWithinMs, tookMs);
@@ -88,14 +89,14 @@ function sharesFor(state: GateState, side: Side, settings: GateSettings, now: nu
   return isHalfOpen ? { slots: 1, width: 1, probe: true } : { slots, width, probe: false };
 }
 
-/** When a slot is free at the latest: a lease that is settled frees it sooner, and schedules a drain then. */
+/** The latest time at which a slot becomes free: a lease that is settled frees it sooner, and schedules a drain then. */
 function firstExpiry({ leases }: GateState, now: number): number {
   return leases.length > 0 ? Math.min(...leases.map((lease) => lease.expiresAt)) : now;
 }
 
 function reservationFor(
   state: GateState,
-  wanted: Wanted,
+  wanted: CapacityRequest,
   shares: Shares,
   settings: GateSettings,
   now: number,
@@ -107,13 +108,13 @@ function reservationFor(
   const horizonAt = now + aheadMs(state, side, wanted.startWithinMs, now);
   const sends = Math.min(wanted.deliveries, mostStarts(state, wanted, shares));
   const reserved = reserve(tat, sends, rate, horizonAt, now);
-  // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
+  // After it no further attempt could start at once: the backlog has to wait for capacity that live traffic takes now.
   const isScarce = nextSendAt(reserved.tat, rate, now) > now;
   const yields = isScarce && side === "live" && isBacklogsTurn(state, now);
   return yields ? { ...reserved, sends: 0 } : reserved;
 }
 
-/** A side counts as active for so long after it asked or was refused. */
+/** How long a side counts as active after it requested or was refused. */
 const ACTIVE_MS = 10_000;
 
 /** How much of `capacity` is left for one more lease of `side`, given what each lease takes of it. */
@@ -131,14 +132,14 @@ export function fairShareLeft(
 
 /**
  * How far ahead a side may reserve the rate. Drains look further ahead than batches do: while live traffic is active,
- * they leave it the later three quarters of their time, or it would find every send reserved.
+ * they leave it the later three quarters of their time; otherwise it would find every send reserved.
  */
 export function aheadMs(state: GateState, side: Side, startWithinMs: number, now: number): number {
   const yields = side === "backlog" && isActive(state.turns.live.askedAt, now);
   return yields ? startWithinMs / 4 : startWithinMs;
 }
 
-/** Whether live traffic, when there is not enough for both, has to let the backlog go first. */
+/** Whether live traffic, if the capacity does not suffice for both, has to let the backlog go first. */
 export function isBacklogsTurn(state: GateState, now: number): boolean {
   return backlogWantsMore(state, now) && state.turns.live.servedAt > state.turns.backlog.servedAt;
 }

@@ -1,8 +1,9 @@
 /**
- * The conformance suite for receivers: which requests it makes, which answers are right, and how to mend what is wrong.
+ * The conformance suite for receivers: its requests, the correct answers, and how to fix wrong ones.
  *
- * A receiver is judged by the status and the time of its answers, which are all that a sender sees. So a duplicate passes when
- * it is answered like its first request; whether it was also handled only once is for the receiver's own tests.
+ * A receiver is judged by the status and the time of its answers, which are all that a sender sees. So a duplicate
+ * passes when it is answered like its first request; whether it was also handled only once is for the receiver's own
+ * tests.
  */
 import { parsedJson } from "./json-value.ts";
 import { type AttemptError, attemptErrors } from "./reasons.ts";
@@ -71,8 +72,8 @@ const requests: readonly CertificationRequest[] = [
 ];
 
 /**
- * The requests for a receiver that may verify any of these forms. A check that one of the forms cannot pass is left out: no
- * signed timestamp, or room for one signature alone.
+ * The requests for a receiver that may verify any of these forms. A check that one of the forms cannot pass is left
+ * out: no signed timestamp, or room for only one signature.
  */
 export function certificationRequests(forms: readonly SignatureForm[]): readonly CertificationRequest[] {
   const recipes = forms.map(recipeOf);
@@ -85,17 +86,17 @@ export function certificationRequests(forms: readonly SignatureForm[]): readonly
 
 export type CertificationAnswer = Readonly<{
   status?: number | undefined;
-  /** Why there was no answer of the receiver's own. */
+  /** Why the receiver itself did not answer. */
   error?: AttemptError | undefined;
   tookMs: number;
-  /** The receiver has said when it may be called again. */
+  /** The receiver has set the time of the next call. */
   asksForQuiet: boolean;
 }>;
 
 /** The time that the suite may take before its next request. */
 const BUDGET_MS = 30_000;
 
-/** Whether no more requests are made: nobody answers, the receiver asks for quiet, or the time is up. */
+/** Whether no more requests are made: the receiver does not answer or requests a hold, or the time is up. */
 export function endsSuite(
   { check }: CertificationRequest,
   { error, status, asksForQuiet }: CertificationAnswer,
@@ -198,7 +199,7 @@ function faultIn(
   return hundreds === 4 && status !== 429 ? undefined : "not_refused";
 }
 
-/** The slowest of the answers to what is to be accepted. */
+/** The slowest answer to requests that are to be accepted. */
 function promptness(answered: readonly AnsweredRequest[], limitMs: number): CertificationOutcome {
   const times = answered.flatMap(({ request, answer }) =>
     request.isAccepted && answer.error === undefined ? [answer.tookMs] : [],
@@ -238,7 +239,7 @@ export function altered(body: Uint8Array): Uint8Array<ArrayBuffer> {
 export type CertificationTexts = Readonly<{
   checks: Readonly<Record<CertificationCheck, string>>;
   results: Readonly<Record<(typeof certificationResults)[number], string>>;
-  /** @param error what stands for the answer where there was none */
+  /** @param error the text if there was no answer */
   faults: Readonly<
     Record<CertificationFault, (facts: Readonly<{ status: string; error: string; limit: string }>) => string>
   >;
@@ -282,7 +283,7 @@ export const certificationTexts: CertificationTexts = {
   },
 };
 
-/** A failed check in words: its reason, and how to mend it; undefined for another. */
+/** A failed check in words: its reason, and how to fix it; undefined for one that did not fail. */
 export function explainedFault(
   { checks: _, ...texts }: CertificationTexts,
   { check, fault, status, error }: CertificationOutcome,

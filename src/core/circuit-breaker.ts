@@ -24,8 +24,8 @@ export type Circuit =
 
 const SLICES = 10;
 /**
- * So many times `minAttempts` failures in a row open it whatever the ratio: a busy destination has so many successes in
- * its window that the ratio alone would cost hundreds of failed attempts.
+ * This many times `minAttempts` failures in a row open it at any ratio: a busy destination has so many successes in its
+ * window that the ratio alone would cost hundreds of failed attempts.
  */
 const STREAK = 2;
 /** Jitter: the cool-downs of destinations that saw the same outage end at different times. It only adds. */

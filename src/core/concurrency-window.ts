@@ -8,7 +8,7 @@
 export type Window = Readonly<{
   size: number;
   threshold: number;
-  /** Nothing has succeeded since it was halved, so a failure now is of the same cause. */
+  /** No attempt has succeeded since it was halved, so a failure now has the same cause. */
   troubled?: boolean;
 }>;
 

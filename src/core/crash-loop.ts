@@ -1,12 +1,12 @@
 /**
- * Crash loops: invocations that end in the middle of their attempts, again and again, as one does that needs more memory
- * than there is. Such an end leaves no trace in D1, because nothing was recorded; but its lease expires without having
- * been settled, and the gate sees that.
+ * Crash loops: invocations that end in the middle of their attempts, again and again, such as one that needs too much
+ * memory. Such an end leaves no trace in D1, because nothing was recorded; but its lease expires without having been
+ * settled, and the gate sees that.
  *
- * One delivery that ends its invocation must not keep others from being delivered. So each lease that is lost in this way
- * makes the next ones smaller, and picks other deliveries: sooner or later the one at fault is alone. And from the second
- * on, live traffic is refused: its deliveries wait for drains, whose invocations serve one destination each, so that no
- * other destination is in the same batch of messages. Leases that are settled undo that, ten for a step.
+ * One delivery that ends its invocation must not keep others from being delivered. So each lease that is lost in this
+ * way makes the next ones smaller, and picks other deliveries: sooner or later the delivery at fault is alone. From the
+ * second loss on, live traffic is refused: its deliveries wait for drains, whose invocations serve one destination
+ * each, so that no other destination is in the same batch of messages. Settled leases undo that, ten for a step.
  */
 
 /** Finite numbers only, because it is stored as JSON. */
@@ -25,14 +25,14 @@ export const noCrashLoop: CrashLoop = { level: 0, raisedAt: 0, settled: 0 };
 const HIGHEST = 4;
 /** From this one on, only drains serve the destination. */
 const APART = 2;
-/** Each level leaves one in so many of a lease's deliveries. */
+/** The divisor of a lease's deliveries at each level. */
 const SHRINKS_BY = 4;
 /** Leases that expire within this time were lost to one event: a deploy, say, ends many invocations at once. */
 const TOGETHER_MS = 30_000;
 /** Leases that must be settled before the level falls by one. */
 const SETTLED = 10;
 
-/** A lease has expired that nobody settled. */
+/** A lease has expired unsettled. */
 export function afterLostLease(loop: CrashLoop, now: number): CrashLoop {
   if (now - loop.raisedAt < TOGETHER_MS) return loop;
   return { level: Math.min(HIGHEST, loop.level + 1), raisedAt: now, settled: 0 };

@@ -1,13 +1,13 @@
 /**
- * What credentials look like and when they are valid: API keys, and the signing secrets that were replaced; and who
- * counts as one caller without a credential.
+ * The forms of credentials and when they are valid: API keys, and replaced signing secrets; and how callers without a
+ * credential are counted.
  *
- * An API key is `bw_<id>_<secret><checksum>`. The checksum is a CRC-32 of what precedes it, and no secret: a key that
+ * An API key is `bw_<id>_<secret><checksum>`. The checksum is a CRC-32 of what precedes it, and not secret: a key that
  * was mistyped or invented without knowing the format is recognised as such without a query, and a scanner for leaked
  * secrets can distinguish a key from a text that only looks like one.
  *
- * An isolate remembers what it has read of an API key for as long as it knows that nothing has changed: a revoked key is
- * rejected within `REMEMBERED_MS` everywhere.
+ * An isolate caches an API key as long as it knows that the key is unchanged: a revoked key is rejected within
+ * `REMEMBERED_MS` everywhere.
  *
  * After a rotation, replaced secrets still sign beside the current one, each until a time of its own, so that rotating
  * again never takes a secret from a receiver that was promised more time.
@@ -37,8 +37,8 @@ function digitsOfChecksum(text: string): string {
 }
 
 /**
- * What requests without a valid credential are counted by: the client's IPv4 address, or the /64 of its IPv6 address,
- * because whoever has one such address mostly has all of its /64.
+ * The key by which requests without a valid credential are counted: the client's IPv4 address, or the /64 of its IPv6
+ * address, because the owner of one such address usually has all of its /64.
  */
 export function addressBlock(address: string): string {
   if (!address.includes(":")) return address;
@@ -48,7 +48,7 @@ export function addressBlock(address: string): string {
   return `${groups.map((group) => group.replace(/^0+(?=.)/, "").toLowerCase()).join(":")}::/64`;
 }
 
-/** How long remembered keys count, from when it was last requested what has changed of them. */
+/** How long cached keys count after changes were last read. */
 export const REMEMBERED_MS = 30_000;
 
 /** The least time between two writes of a key's last use: a busy key must not cost a row for each request. */
@@ -66,7 +66,7 @@ export function isInForce({ expiresAt, revokedAt }: KeyTerms, now: number): bool
   return revokedAt === null && (expiresAt === null || now < expiresAt);
 }
 
-/** Whether what was requested at `askedAt` (epoch ms) still counts. A clock that was set back makes it stale. */
+/** Whether a read at `askedAt` (epoch ms) still counts. A clock that was set back makes it stale. */
 export function isRemembered(askedAt: number, now: number, forMs = REMEMBERED_MS): boolean {
   return askedAt <= now && now - askedAt < forMs;
 }
@@ -79,7 +79,7 @@ export function isWorthWriting(lastUsedAt: number | null, now: number): boolean 
 /** A replaced secret as it is stored: encrypted like the current one. `expires_at` is epoch ms. */
 export type PreviousSecret = Readonly<{ secret: string; expires_at: number }>;
 
-/** Each adds a signature to every request: no more than this. */
+/** The most replaced secrets: each adds a signature to every request. */
 export const MOST_PREVIOUS = 5;
 
 /**

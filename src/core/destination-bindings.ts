@@ -1,6 +1,6 @@
 /**
- * Which bindings of the Worker destinations may be, and for which tenants, as the operator writes it in
- * `DESTINATION_BINDINGS`: `ORDERS: acme, globex; AUDIT: *`. Entries have semicolons between, tenants commas, and `*` is
+ * The bindings of the Worker that destinations may use, and for which tenants, as the operator writes them in
+ * `DESTINATION_BINDINGS`: `ORDERS: acme, globex; AUDIT: *`. Semicolons separate entries, commas tenants, and `*` means
  * every tenant. The deployment's check reads it from wrangler.toml, the Worker from its variables.
  */
 import { TENANT_NAME } from "./destination-fields.ts";
@@ -15,7 +15,7 @@ type BindingRule = Readonly<{
 /** The name of a binding: an identifier of JavaScript, as wrangler requires. */
 export const BINDING_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 
-/** Breakwater's own queues: what is put there by others is not what their consumers expect. */
+/** Breakwater's queues: their consumers do not expect messages of others. */
 const OWN_QUEUES: readonly string[] = ["DELIVERIES", "DRAINS", "DEAD", "UPKEEP"];
 
 const EXPECTED = 'expected entries such as "ORDERS: acme, globex; AUDIT: *"';

@@ -1,6 +1,4 @@
-/**
- * Values that the API takes for fields of destinations: limits and spellings, for whoever must know them before it asks.
- */
+/** Values that the API takes for fields of destinations: limits and spellings, for code that needs them without a call. */
 
 export const metadataLimits = { keys: 50, keyLength: 64, valueLength: 500 } as const;
 
@@ -18,12 +16,12 @@ export const EVENT_TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
 
-/** Headers of a destination's own. */
+/** The most custom headers of a destination. */
 export const MAX_HEADERS = 20;
 
 /**
- * A token (RFC 9110 §5.6.2), but for `__proto__`: as the name of a property it loses its value. Without a flag, because the
- * OpenAPI document has the pattern alone.
+ * A token (RFC 9110 §5.6.2), except `__proto__`: as the name of a property it loses its value. Without a flag, because
+ * the OpenAPI document has only the pattern.
  */
 export const HEADER_NAME = /^(?!__[Pp][Rr][Oo][Tt][Oo]__$)[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
 

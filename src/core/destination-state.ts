@@ -15,11 +15,11 @@ import type { ExchangeHealth } from "./retry/classify.ts";
 export type DestinationState = Readonly<{
   circuit: Circuit;
   window: Window;
-  /** The receiver asked for quiet until then (Retry-After); 0: never. */
+  /** The end of the hold that the receiver requested (Retry-After); 0: never. */
   heldUntil: number;
   /** How long an attempt takes, a moving average; 0: not known. */
   tookMs: number;
-  /** The rate that its 429s have taught. */
+  /** The rate learned from its 429s. */
   adaptiveLimit: AdaptiveLimit;
 }>;
 
@@ -29,7 +29,7 @@ export type AttemptSignal = Readonly<{
   health: ExchangeHealth;
   /** Whether the window must be halved. */
   backsOff: boolean;
-  /** The receiver asked that the whole destination be left alone until then. */
+  /** The receiver requested a hold of the whole destination until then. */
   holdUntil?: number;
   /** Requests that the receiver says it will still take. */
   remaining?: number;
@@ -65,9 +65,7 @@ export function destinationStateAt(destinationState: DestinationState, now: numb
   return circuit === destinationState.circuit ? destinationState : { ...destinationState, circuit };
 }
 
-/**
- * What blocks the destination at `now`; undefined when it admits attempts, if only the probe of a half-open circuit.
- */
+/** The block of the destination at `now`; undefined when it admits attempts, if only the probe of a half-open circuit. */
 export function blockedBy(
   destinationState: DestinationState,
   settings: Pick<GateSettings, "paused">,
@@ -93,7 +91,8 @@ export function destinationStateAfter(
     : circuitAfter(destinationState.circuit, signal.health, watching(settings), signal.at, random);
   const heldUntil = Math.max(destinationState.heldUntil, signal.holdUntil ?? 0);
   const isReset = circuit.kind !== destinationState.circuit.kind || heldUntil > destinationState.heldUntil;
-  // What ends while the destination is blocked was under way before: the same trouble again teaches nothing new.
+  // Attempts that end while the destination is blocked were under way before: the same failure again carries no new
+  // information.
   const isOpen =
     destinationState.circuit.kind === "closed" && !blockedBy(destinationState, settings, signal.at);
   const window = isOpen ? windowAfter(destinationState.window, signal, settings) : destinationState.window;
@@ -118,8 +117,8 @@ export function withLearned(own: DestinationState, gates: DestinationState): Des
 }
 
 /**
- * The copy that a holder takes from one lease to the next: with what it has learned itself, which it has not reported
- * to the gate yet, and what the gate has learned from others. A window that has shrunk meanwhile stays so.
+ * The copy that a holder takes from one lease to the next: with its own findings, which it has not reported to the gate
+ * yet, and those of the gate from others. A window that has shrunk meanwhile stays so.
  * @param since the gate's state when the first of the two leases was granted
  * @param gates the gate's state now
  */
@@ -162,7 +161,7 @@ function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"]
 export type CircuitEvent = "circuit_opened" | "circuit_half_open" | "circuit_closed" | "held" | "hold_ended";
 
 /**
- * The events between two states, each once; what time alone has changed by `now` comes first.
+ * The events between two states, each once; changes by passage of time up to `now` come first.
  * @param before as last seen. `holding`: the beginning of a hold has been logged, and its end has not
  */
 export function circuitChange(

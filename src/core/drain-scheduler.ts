@@ -5,9 +5,9 @@
  * again, so a later reason never overwrites an earlier one and none is lost.
  *
  * The second half of the file is for the drains themselves: how far one reads into the backlog for deliveries that no
- * other drain has leased. No further than it must, because D1 bills rows read and does one thing at a time. At the two
- * ends of the backlog it finds as many as it may lease, unless other drains work there. Then it reads a little further,
- * and at a random place between the ends, which costs the same however many drains there are. Only if that is taken
+ * other drain has leased. No further than it must, because D1 bills rows read and handles one query at a time. At the
+ * two ends of the backlog it finds as many as it may lease, unless other drains work there. Then it reads a little
+ * further, and at a random place between the ends, which costs the same for any number of drains. Only if that is taken
  * too, it reads as many as all drains together may hold.
  */
 
@@ -22,12 +22,13 @@ const WRITE_MS = 1_000;
 /** It is written with its whole batch at the latest: until then a drain that finds nothing proves nothing. */
 const WRITTEN_MS = 5_000;
 /**
- * A drain is worth starting now for sends that the rate allows within this time: it works about so long under one lease.
+ * A drain is worth starting now for sends that the rate allows within this time, which is about the length of one
+ * lease.
  */
 const AHEAD_MS = 3_000;
-/** A drain that was enqueued and has not asked for a lease in this time is lost: enqueue another. */
+/** The time after which an enqueued drain that has not requested a lease counts as lost: another is enqueued. */
 const LOST_MS = 30_000;
-/** The queue did not take a drain: try again after this time. */
+/** The pause after the queue has refused a drain. */
 const UNSENT_MS = 2_000;
 
 /** A delivery was refused and will wait. It may be admitted at `until`; null when that is not known. */
@@ -55,7 +56,7 @@ export function afterRelease(state: GateState, now: number): DrainSchedule {
     : alarmBy(state.drainSchedule, now + LOST_MS, now);
 }
 
-/** So many more drains will ask for a lease: enqueued, or between two leases. */
+/** Notes that this many more drains will request a lease: enqueued, or between two leases. */
 export function withExpected(drainSchedule: DrainSchedule, drains: number, now: number): DrainSchedule {
   const known = expectedAt(drainSchedule, now);
   // Timed from the first of them, so that lost drains are not expected for ever.
@@ -66,7 +67,7 @@ export function withExpected(drainSchedule: DrainSchedule, drains: number, now: 
   };
 }
 
-/** So many drains could not be enqueued: they are not expected, and due again soon. */
+/** Notes that this many drains could not be enqueued: they are not expected, and due again soon. */
 export function afterUnsent(drainSchedule: DrainSchedule, drains: number, now: number): DrainSchedule {
   return alarmBy(
     { ...drainSchedule, expected: Math.max(0, drainSchedule.expected - drains) },
@@ -83,7 +84,7 @@ export function afterEmpty(before: DrainSchedule, lookedAt: number, now: number)
   return alarmBy(drainSchedule, Math.max(sureAt, now + WRITE_MS), now);
 }
 
-/** One of the expected drains asks for a lease. */
+/** One of the expected drains requests a lease. */
 export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
   return drainSchedule.expected === 0
     ? drainSchedule
@@ -91,8 +92,8 @@ export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
 }
 
 /**
- * What drains have to wait for, and until when. The group calls a member whose turn it is, so its refusal lasts longer
- * than a call should take.
+ * The reason why drains have to wait, and until when. The group calls a member when its turn comes, so its refusal
+ * lasts longer than a call should take.
  */
 export function waitsFor(
   { destinationState, membership }: GateState,
@@ -112,7 +113,7 @@ export type DrainDecision = Readonly<{
   drainsAtWork: number;
 }>;
 
-/** The alarm went off: how many drains to enqueue, and when it is due next. */
+/** Handles the alarm: how many drains to enqueue, and when it is due next. */
 export function drainsDue(state: GateState, now: number): DrainDecision {
   const none = (at: number | null) => ({
     drainSchedule: { ...state.drainSchedule, at },

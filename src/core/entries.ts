@@ -1,4 +1,4 @@
-/** The rules of a variable's entries, which have semicolons between, and the faults of those that are none. */
+/** The rules of a variable's entries, which semicolons separate, and the faults of invalid ones. */
 export function rulesOfEntries<R extends object>(
   text: string,
   ruleOf: (entry: string) => R | Readonly<{ fault: string }>,

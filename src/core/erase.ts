@@ -1,10 +1,10 @@
 /**
- * Erased events: what stays of one in the header of its bundle. Its place, tenant and type stay, so that it is still
- * listed; its bytes, and with them its request headers, are gone.
+ * Erased events, in the header of their bundle. An event's place, tenant and type stay, so that it is still listed; its
+ * bytes, and with them its request headers, are gone.
  */
 import { HEADER_FIELDS, indexesOf, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
 
-/** What else of the header an erasure takes along. */
+/** Other parts of the header that an erasure removes. */
 type AlsoErased = Readonly<{
   /** Tags and channels may name people: the events lose them. */
   tags: boolean;
@@ -14,7 +14,7 @@ type AlsoErased = Readonly<{
 
 /**
  * The header of a bundle of which the events at these indexes have been erased.
- * @param stored how what is left of the bodies is stored
+ * @param stored how the remaining bodies are stored
  */
 export function headerWithout(
   header: StoredHeader,
@@ -52,7 +52,7 @@ type Tag = NonNullable<StoredHeader["tags"]>[number];
 
 type Channel = NonNullable<StoredHeader["channels"]>[number];
 
-/** The runs without those indexes; none where none is left. */
+/** The runs without those indexes; empty if none is left. */
 function leftOf(runs: Runs, gone: ReadonlySet<number>): Runs[] {
   const left = runsOf(indexesOf(runs).filter((index) => !gone.has(index)));
   return left.length === 0 ? [] : [left];

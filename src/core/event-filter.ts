@@ -66,7 +66,7 @@ export const eventFilter = filterSchema(1)
 
 export type EventFilter = z.infer<typeof eventFilter>;
 
-/** A filter so deep within others; its errors name the path inside of it. */
+/** A filter at this depth within others; its errors name the path inside of it. */
 function filterSchema(depth: number) {
   return recordOf(z.string(), z.unknown(), { error: FILTER })
     .refine(hasConditions, { error: FILTER, abort: true })
@@ -120,7 +120,7 @@ function hasConditions(given: object): boolean {
   return length >= 1 && length <= MAX_CONDITIONS;
 }
 
-/** With those of the filters within, as deep as they may be; whatever is no filter has none. */
+/** With those of the filters within, as deep as they may be; other values have none. */
 function conditionsIn(filter: unknown, depth = 1): number {
   if (!isJsonObject(filter) || depth > MAX_FILTER_DEPTH) return 0;
   const counts = Object.entries(filter).flatMap(([key, given]) =>

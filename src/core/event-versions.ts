@@ -32,14 +32,14 @@ export type PinChanges = Readonly<ShapeType<typeof pinsShape>>;
 /** The templates of a conversion to the version before, the oldest first. */
 export type Conversions = Readonly<ShapeType<typeof conversionsShape>>;
 
-/** Undefined for what was edited into something else. */
+/** Undefined for a value that was edited into something else. */
 export function pinsIn(stored: unknown): PinChanges | undefined {
   return stored === null ? [] : readAs(pinsShape, stored);
 }
 
 export type PublishedVersion = Readonly<{ version: number; publishedAt: number; conversions: unknown }>;
 
-/** Who gets an event: since when there is such an endpoint, epoch ms, and its pins. */
+/** An endpoint: when it was created, epoch ms, and its pins. */
 export type Subscriber = Readonly<{ createdAt: number; eventVersions: unknown }>;
 
 type Versioned = Readonly<{ id: number; acceptedAt: number; type: string; version: EventVersion }>;
@@ -81,9 +81,9 @@ type ConversionFault = Readonly<{
 }>;
 
 /**
- * The event's data in an earlier version: one conversion after the other. The template of each counts that was saved
- * last before the event was accepted; one that fails is always going to, so then the next newer one counts.
- * @param apply what a template makes of data
+ * The event's data in an earlier version: one conversion after the other. The last template of each that was saved
+ * before the event was accepted counts; one that fails will always fail, so then the next newer one counts.
+ * @param apply applies a template to data
  */
 export function convertedTo(
   target: number,

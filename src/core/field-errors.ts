@@ -1,6 +1,7 @@
 /**
- * The errors of a value that a schema refuses: each field at fault with what is wrong (`fault`, which describes the value) and
- * what is expected (from the schema, whose messages all begin with "expected "). Only what validates requests imports this.
+ * The errors of a value that a schema refuses: each field at fault with what is wrong (`fault`, which describes the
+ * value) and what is expected (from the schema, whose messages all begin with "expected "). Only modules that validate
+ * requests import this.
  */
 import type { z } from "zod";
 import { faultOfValue, MAX_SHOWN } from "./json-value.ts";
@@ -48,8 +49,8 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
 }
 
 /**
- * The issues of the alternative of which the value has the type, as faults in its fields; undefined: it has that of none, or
- * the schema says what it expects in its own words.
+ * The issues of the alternative of which the value has the type, as faults in its fields; undefined: it has the type of
+ * none, or the schema has its own message.
  */
 function issuesOfKind({ errors, path, message }: z.core.$ZodIssueInvalidUnion): readonly Issue[] | undefined {
   if (message.startsWith("expected ")) return undefined;
@@ -75,7 +76,7 @@ function unknownField(path: Path, message: string): FieldError {
   };
 }
 
-/** The choice that a mistyped one most probably stands for, as the end of a fault; empty where there is none. */
+/** The choice that a mistyped one most probably means, as the end of a fault; empty if there is none. */
 function suggestion(issue: Issue, value: unknown): string {
   const given = valueAt(value, issue.path);
   if (typeof given !== "string" || isPrivate(issue.path)) return "";
@@ -137,7 +138,7 @@ function isPrivate(path: Path): boolean {
   return path.slice(0, 3).some((step) => PRIVATE.includes(step));
 }
 
-/** What may be a credential is not repeated, because answers end up in logs. */
+/** Values that may be credentials are not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
   if (!isPrivate(path)) return faultOfValue(found);

@@ -1,7 +1,7 @@
 /**
- * A round over the gates of a fleet, for the thresholds of rates: sums over the destinations that it has looked at, and those
- * with the largest parts in them. A round has a time and a number of gates; where they do not suffice for all
- * destinations, the next round goes on behind it. Between the invocations of a round it travels in a message.
+ * A round over the gates of a fleet, for the thresholds of rates: sums over the checked destinations, and those with
+ * the largest parts in them. A round has a time and a number of gates; if these do not suffice for all destinations,
+ * the next round continues. Between its invocations a round travels in a message.
  */
 import { foremost, type WatchedDestination } from "./alerts.ts";
 import { type Counters, emptyCounters, sumOfCounters } from "./metrics.ts";
@@ -15,12 +15,12 @@ const LONGEST_MS = 13 * MINUTE_MS;
 export type FleetRound = Readonly<{
   /** Epoch ms. */
   beganAt: number;
-  /** The row of the destinations behind which it began, and the last one that it has looked at. */
+  /** The row of the destinations after which it began, and the last one that it has checked. */
   from: number;
   after: number;
-  /** Whether it has come to the end of the rows, and gone on from the first. */
+  /** Whether it has reached the end of the rows, and continued from the first. */
   isAgain: boolean;
-  /** Destinations whose gates have answered, and whose have not. */
+  /** The numbers of destinations whose gates have answered, and have not. */
   queried: number;
   unreachable: number;
   hour: Counters;
@@ -58,18 +58,18 @@ export function roundAfter(
   };
 }
 
-/** Whether it has looked at every destination. */
+/** Whether it has checked every destination. */
 export function isWhole({ isAgain, after, from }: FleetRound): boolean {
   return isAgain && after >= from;
 }
 
-/** Whether it has looked at as many as it may. */
+/** Whether it has checked as many as it may. */
 export function isOver(round: FleetRound, now: number): boolean {
   const { queried, unreachable, beganAt } = round;
   return isWhole(round) || queried + unreachable >= MOST_QUERIED || Math.abs(now - beganAt) >= LONGEST_MS;
 }
 
-/** The row behind which the next round begins. */
+/** The row after which the next round begins. */
 export function nextFrom(round: FleetRound): number {
   return isWhole(round) ? 0 : round.after;
 }

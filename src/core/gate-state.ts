@@ -24,7 +24,7 @@ import { newRollups, type Rollups, rollupsAfter } from "./rollups.ts";
 /** Live: first attempts and retries, from the deliveries' queue. Backlog: what waited in D1, from drains. */
 export type Side = "live" | "backlog";
 
-/** When a side last asked, was last granted a lease, and was last refused something. */
+/** When a side last requested, was last granted a lease, and was last refused. */
 type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
 
 /** When drains are due: see drain-scheduler.ts. */
@@ -84,21 +84,21 @@ export type GateState = Readonly<{
   leases: readonly Lease[];
   /** Expired leases of former incarnations, presumed to have ended: see lone-lease.ts. */
   presumed: readonly Pick<Lease, "deliveries" | "expiresAt">[];
-  /** Recently settled: a caller that read such a delivery from D1 before has a state of it that is out of date. */
+  /** Recently settled deliveries: a caller that read one from D1 before has an outdated state of it. */
   settled: readonly SettledLease[];
-  /** Leases settled up to then are forgotten, so what was read from D1 before then must not be used. */
+  /** Leases settled up to then are forgotten, so data read from D1 before then must not be used. */
   forgottenAt: number;
   /** Leases ever granted: part of the next one's id. */
   granted: number;
   /** How often the object began without memory: part of the ids too, because its last grants may not be stored. */
   incarnation: number;
   slack: Slack | null;
-  /** Leases of late that nobody has settled. */
+  /** Recent leases that expired unsettled. */
   crashLoop: CrashLoop;
   turns: Readonly<Record<Side, Turn>>;
   /** The destination's `max_concurrency` as last seen: it bounds how many drains are enqueued. */
   maxConcurrency: number;
-  /** Its owner's rate as last seen: it bounds them too. */
+  /** Its owner's rate as last seen, which bounds the number of drains too. */
   rate: Rate;
   drainSchedule: DrainSchedule;
   rollups: Rollups;
@@ -113,7 +113,7 @@ export type GateState = Readonly<{
   testedAt: number;
   /** The last events, the newest last. */
   history: readonly HistoryEntry[];
-  /** What this incarnation knows of the destination's group; null while it is in none. */
+  /** This incarnation's knowledge of the destination's group; null while it is in none. */
   membership: Membership | null;
 }>;
 
@@ -183,8 +183,8 @@ export function withSettled(
 }
 
 /**
- * Without expired leases. What they sent is unknown, so all that they had reserved of the rate counts. What their holders
- * recorded before the end is unknown too: who has read such a delivery before that has to read it again.
+ * Without expired leases. Their attempts are unknown, so their whole reservation of the rate counts. The records of
+ * their holders before the end are unknown too: a caller that read such a delivery before has to reread it.
  */
 export function withoutExpired(before: GateState, settings: GateSettings, now: number): GateState {
   const leases = liveLeases(before.leases, now);
@@ -219,7 +219,7 @@ function withPresumedEnd(
   const { destinationState, rollups } = state;
   const { circuit, tookMs } = destinationState;
   const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs, lateMs: 0 } as const;
-  // In trouble of today a success of then proves nothing.
+  // A former success proves nothing about present trouble.
   const isWell =
     circuit.kind === "closed" &&
     circuit.streak === 0 &&
@@ -261,7 +261,7 @@ export function withPause(history: readonly HistoryEntry[], { at, reason }: Paus
   return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
-/** Repeated events are one entry, so that a long outage does not push out what led to it. */
+/** Repeated events are one entry, so that a long outage does not push out the events that led to it. */
 function withEntry(history: readonly HistoryEntry[], next: HistoryEntry): readonly HistoryEntry[] {
   const last = history.at(-1);
   const repeats = last?.what === next.what && next.at <= (last.until ?? next.at);

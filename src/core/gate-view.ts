@@ -69,8 +69,8 @@ export function viewOf(stored: GateState, settings: GateSettings, now: number): 
 }
 
 /**
- * Whether attempts of a lease are probably under way. Leases that an incarnation finds count against the limit, and mostly stand for
- * slack that was not used, or for the success of a delivery that came alone, whose end is not written.
+ * Whether attempts of a lease are probably under way. Leases that an incarnation finds count against the limit, and
+ * mostly represent unused slack, or the success of a lone delivery, whose end is not written.
  */
 function isUnderWay({ lost, inherited, lone }: Lease): boolean {
   return !lost && !(inherited && lone !== undefined);
@@ -87,10 +87,10 @@ export type FiguresQuery = Readonly<{
   series: boolean;
 }>;
 
-/** All that metrics, charts and overviews need of a gate, in one call. */
+/** All data that metrics, charts and overviews need of a gate, in one call. */
 export type GateFigures = Readonly<{
   view: GateView;
-  /** Since the gate began to count: it only grows. */
+  /** Counted since the gate began: it only grows. */
   ever: Counters;
   windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Counters; series: Series }>>>>;
 }>;

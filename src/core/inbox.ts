@@ -1,14 +1,14 @@
 /**
- * Positions in a polled destination's inbox. An inbox is several logs: the events of each database in the order of their
- * numbers, and one of events that became due after they were accepted (scheduled, replayed, sent again), which have a
- * position of their own, because their numbers may be lower than what has been handed out. Entries are only ever
+ * Positions in a polled destination's inbox. An inbox is several logs: the events of each database in the order of
+ * their numbers, and one of events that became due after they were accepted (scheduled, replayed, sent again), which
+ * have a position of their own, because their numbers may be lower than those already handed out. Entries are only ever
  * appended to a log, so a position in each of them skips nothing.
  */
 
 /** The stored target of a polled destination, in the place of a URL. */
 export const POLLED_TARGET = "poll:inbox";
 
-/** How far an inbox has been read. */
+/** A position: how far an inbox has been read. */
 export type InboxPosition = Readonly<{
   /** The position of the last late event. */
   late: number;
@@ -18,7 +18,7 @@ export type InboxPosition = Readonly<{
 
 export const INBOX_START: InboxPosition = { late: 0, next: [] };
 
-/** Whether nothing lies between the positions. */
+/** Whether the positions are the same. */
 export function isSamePosition(a: InboxPosition, b: InboxPosition): boolean {
   const databases = Math.max(a.next.length, b.next.length);
   const isSame = (database: number) => (a.next[database] ?? 0) === (b.next[database] ?? 0);
@@ -31,7 +31,7 @@ export function withNext({ late, next }: InboxPosition, database: number, event:
   return { late, next: Array.from({ length }, (_, i) => (i === database ? event : (next[i] ?? 0))) };
 }
 
-/** A position as a caller keeps it: decimal numbers with dots between, of late events and of each database. */
+/** A position as callers store it: decimal numbers with dots between, of late events and of each database. */
 export function positionText({ late, next }: InboxPosition): string {
   return [late, ...next].join(".");
 }
@@ -42,7 +42,7 @@ export function positionIn(text: string): InboxPosition | undefined {
   return { late, next };
 }
 
-/** Names a page: a consumer hands it back to commit the page. */
+/** Names a page: a consumer sends it back to commit the page. */
 type InboxIterator = Readonly<{
   consumer: string;
   /** 0: there was nothing to commit. */

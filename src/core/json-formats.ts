@@ -28,7 +28,7 @@ export function isFormat(name: string): boolean {
   return formatOf(name) !== undefined;
 }
 
-/** The check of a `format`; undefined where there is none. */
+/** The check of a `format`; undefined if there is none. */
 export function formatOf(name: unknown): ((text: string) => boolean) | undefined {
   return typeof name === "string" && Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
 }

@@ -21,11 +21,11 @@ const TEXT_STEP = 64;
 /** Visits of a pattern's pieces in one step. */
 const VISITS_STEP = 32;
 
-/** Steps that are left for the values of one request. Checks share it, and count down. */
+/** The remaining steps for the values of one request, which all of its checks share. */
 export type StepBudget = { left: number };
 
 /**
- * Where data does not fit a schema that `schemaFaults` has nothing against; empty when it fits. A value for which too many
+ * The places where data does not fit a schema without `schemaFaults`; empty when it fits. A value for which too many
  * steps are needed does not fit.
  */
 export function dataFaults(
@@ -49,7 +49,7 @@ export function dataFaults(
 
 const TOO_MANY_STEPS = new Error("Too many steps");
 
-/** A place in the data. It is written as a pointer only where a fault is reported. */
+/** A place in the data. It is written as a pointer only if a fault is reported. */
 type Place = Readonly<{ above: Place; key: string | number }> | undefined;
 
 function pointerTo(place: Place): string {
@@ -75,7 +75,7 @@ class Check {
     this.#mostSteps = mostSteps;
   }
 
-  /** Whether the value fits; adds faults where it does not. */
+  /** Whether the value fits; adds faults if it does not. */
   apply(schema: JsonSchema, value: unknown, place: Place): boolean {
     this.#step();
     if (schema === true) return true;
@@ -121,7 +121,7 @@ class Check {
     return this.#targets.get(schema);
   }
 
-  /** @param expected a function where it is long: it is written only where it is reported */
+  /** @param expected a function if it is long, called only if it is reported */
   #refuse(place: Place, fault: string, expected: string | (() => string)): false {
     if (this.#alternatives > 0 || this.faults.length >= MAX_SCHEMA_FAULTS) return false;
     const text = typeof expected === "string" ? expected : expected();
@@ -214,7 +214,7 @@ class Check {
   }
 
   #hasPattern(text: string, source: string): boolean {
-    // As if it were parsed each time: what a check may take does not depend on what others have left in memory.
+    // Counted as if it were parsed each time: the limit of a check does not depend on cached patterns.
     this.#readText(source);
     const pattern = patternOf(source);
     if (!pattern) return true;

@@ -1,15 +1,17 @@
 /**
- * JSON Schema (2020-12), as far as event types use it: whether a schema may be stored. json-schema-check.ts checks data.
+ * JSON Schema (2020-12), as far as event types use it: whether a schema may be stored. json-schema-check.ts checks
+ * data.
  *
- * A validator of our own because `@cfworker/json-schema` (the oracle of its tests) cannot stop: it counts no steps, and it
- * runs each `pattern` as a `RegExp`. Guards in front of it would have to predict how schema and data multiply.
+ * Not `@cfworker/json-schema` (the oracle of the tests), which cannot stop: it counts no steps, and it runs each
+ * `pattern` as a `RegExp`. Guards in front of it would have to predict how schema and data multiply.
  *
  * Callers choose the data, and operators may paste a schema from anywhere, so neither may cost more than a bound:
- * - A schema is limited in size, depth and keywords. A reference to itself that does not go deeper into the data is refused.
+ * - A schema is limited in size, depth and keywords. A reference to itself that does not go deeper into the data is
+ *   refused.
  * - A `pattern` has a form that is searched in counted steps (pattern.ts).
  * - A check takes a limited number of steps and of the stack. Everything read, listed, compared or searched counts.
  *
- * An unknown keyword is refused rather than ignored, so that nobody relies on it.
+ * An unknown keyword is refused rather than ignored, so that no schema relies on it.
  */
 import { canonicalJson } from "./canonical-json.ts";
 import { isFormat } from "./json-formats.ts";
@@ -142,7 +144,7 @@ const ANNOTATIONS = Object.keys(RULES).filter(
   (keyword) => RULES[keyword] === NOTE || RULES[keyword] === TEXT,
 );
 
-/** Whether two schemas differ in nothing but annotations and the order of keys: the same data fits both. */
+/** Whether two schemas differ only in annotations and the order of keys: the same data fits both. */
 export function isSameShape(a: JsonSchema, b: JsonSchema): boolean {
   return canonicalJson(shapeOf(a)) === canonicalJson(shapeOf(b));
 }
@@ -173,7 +175,7 @@ export function schemaFaults(schema: unknown): SchemaFault[] {
   return faults.slice(0, MAX_SCHEMA_FAULTS);
 }
 
-/** Whether a value has more levels of lists and objects: to write such a one takes as much of the stack. */
+/** Whether a value has more levels of lists and objects: writing such a value takes as much of the stack. */
 function isDeeper(value: unknown, most: number): boolean {
   let level = [value].filter(isJsonContainer);
   for (let depth = 0; depth < most && level.length > 0; depth++)

@@ -1,4 +1,4 @@
-/** JSON: parsed, and with numbers whose digits are kept as written (JSON.rawJSON). */
+/** Parses JSON, and keeps the digits of its numbers as they were written (JSON.rawJSON). */
 
 declare global {
   interface JSON {
@@ -59,7 +59,7 @@ export function faultOfValue(value: unknown): string {
   return `is ${typeof value === "string" ? JSON.stringify(value) : String(value)}`;
 }
 
-/** Whether it is an object that is no list. */
+/** Whether it is an object and not a list. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

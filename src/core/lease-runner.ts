@@ -1,15 +1,15 @@
 /**
- * Using leases: attempts over as many connections as the destination's window allows at the moment.
+ * Uses leases: makes attempts over as many connections as the destination's window allows at the moment.
  *
  * A lease begins with its granted width, widens with each success, narrows with trouble, and stops at once when an
  * outcome blocks the destination: the same pure functions that the gate uses, on a copy of its state. Deliveries that
- * were not started are left over, not lost. A drain's next lease goes on over the same connections, without a pause.
+ * were not started are left over, not lost. A drain's next lease continues over the same connections, without a pause.
  *
  * Clock, timers, connections, HTTP and gate are the caller's, as `LeaseEffects`: production's are in
  * src/delivery/admission.ts, the simulator's in src/simulator/gated-sender.ts.
  *
- * Every connection in use has a sender, which goes round this circle until nothing more may be started:
- * claim a send slot → wait for its time → wait for a connection → refresh the destination's state → attempt.
+ * Every connection in use has a sender, which repeats this cycle until nothing more may be started: claim a send slot →
+ * wait for its time → wait for a connection → refresh the destination's state → attempt.
  */
 import type { Refusal } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
@@ -29,9 +29,9 @@ import { backsOff, causeOf, type Exchange, healthOfExchange } from "./retry/clas
 import type { StatedLimits } from "./retry/retry-after.ts";
 import { holdUntil } from "./retry/transition.ts";
 
-/** How often a worker asks the gate what other leases have learned: a hold is for all of them. */
+/** How often a worker queries the gate for the findings of other leases: a hold applies to all of them. */
 const REFRESH_MS = 1_000;
-/** What it takes to look up waiting deliveries, to have them admitted and to load them, each of which is slow at times. */
+/** The time to find waiting deliveries, to have them admitted and to load them, each of which is slow at times. */
 const AHEAD_MS = 700;
 /** A receiver that takes longer than this may hang next: no lease is prepared ahead for it. */
 const QUICK_MS = 1_000;
@@ -43,13 +43,13 @@ export const DRAIN_STEP_MS = 3_000;
 /** How long one drain runs. Short, so that a queue of drains moves on; a drain's message costs little beside it. */
 export const DRAIN_BUDGET_MS = 15_000;
 
-/** How long the queue's consumer awaits an answer: so many times what the receiver usually takes, within bounds. */
+/** How long the queue's consumer awaits an answer: a multiple of the receiver's usual time, within bounds. */
 const PATIENCE_PER_MS = 20;
 const SHORTEST_PATIENCE_MS = 200;
 const LONGEST_PATIENCE_MS = 1_000;
 
 /**
- * A receiver that either answers at once or hangs does not hold up a batch as long as one that is always slow.
+ * A receiver that either answers at once or hangs does not delay a batch as long as one that is always slow.
  * @param usualMs 0: not known
  */
 export function consumerPatienceMs(usualMs: number): number {
@@ -58,9 +58,9 @@ export function consumerPatienceMs(usualMs: number): number {
 }
 
 /**
- * How long a drain awaits an answer. A receiver that takes longer than a step is awaited in the background from the start,
- * and beside other drains every slow one: the drains that come next wait for the end of this invocation. A drain by itself
- * saves the row that notes what is in flight.
+ * How long a drain awaits an answer. A receiver that takes longer than a step is awaited in the background from the
+ * start, and beside other drains every slow one: the drains that come next wait for the end of this invocation. A drain
+ * by itself waits longer, and saves the row for deliveries in flight.
  * @param usualMs 0: not known
  */
 export function drainPatienceMs(usualMs: number, isBeside: boolean): number {
@@ -90,19 +90,19 @@ export type LeaseEffects = Readonly<{
 export type AttemptResult = Readonly<{
   attempt: Readonly<{ exchange: Exchange; startedAt: number; endedAt: number; limits?: StatedLimits }>;
   metric?: AttemptMetric;
-  /** A 410 is about the delivery alone, and the destination goes on. */
+  /** A 410 is only about the delivery, and the destination continues. */
   isGoneAlone?: boolean;
 }>;
 
 export type LeaseOrder<Delivery, Result> = Readonly<{
   grant: Grant;
   settings: GateSettings;
-  /** How long an attempt's answer is awaited. It is not given up: others are not started behind it. */
+  /** How long an attempt's answer is awaited. After that the attempt continues, but no others are started behind it. */
   patienceMs: number;
   /** When the grant arrived, by this worker's clock: its times count from then. */
   grantedAt: number;
   deliveries: readonly Delivery[];
-  /** Where some are attempted one after the other; absent: in any order. */
+  /** The order, if some are attempted one after the other; absent: any order. */
   sequence?: Sequence<Delivery, Result> | undefined;
   /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
   send: (delivery: Delivery, free: () => void) => Promise<Result>;
@@ -136,9 +136,12 @@ export type LeaseRun<Delivery, Result> = Readonly<{
   tat: () => number | undefined;
   /** Starts no more attempts, under this lease and those before and after it. */
   stop: () => void;
-  /** Why what is left over must wait. */
+  /** The reason why left-over deliveries must wait. */
   leftoverReason: () => Refusal;
-  /** Goes on with the next lease over the same connections, as each of them has nothing more to start under this one. */
+  /**
+   * Continues with the next lease over the same connections, as soon as each of them has nothing more to start under
+   * this one.
+   */
   continueWith: (order: LeaseOrder<Delivery, Result>) => LeaseRun<Delivery, Result>;
 }>;
 
@@ -184,7 +187,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
   #leftoverReason(lease: Lease<Delivery, Result>): Refusal {
     const now = this.#effects.now();
     const { destinationState, settings, stopped } = this.#state;
-    // A destination that is gone is about to be paused: what is left waits for its operator.
+    // A destination that answered 410 is about to be paused: the remaining deliveries wait for its operator.
     const paused = settings.paused || stopped === "gone";
     const reason = lease.isRateBound(now) ? "rate" : "slow";
     return blockedBy(destinationState, { paused }, now) ?? { reason, until: now };
@@ -199,7 +202,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
     });
   }
 
-  /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
+  /** By then nothing is started any more; deliveries that still queue for a connection behind others' wait instead. */
   async #endInTime(lease: Lease<Delivery, Result>, readyAt: number): Promise<void> {
     await this.#sleepUntil(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs);
     lease.resolveSuccessor(false);
@@ -347,7 +350,7 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
     this.stop = runner.stop;
     this.continueWith = runner.continueWith;
     this.#slots = sendSlotsOf(grant, grantedAt);
-    // Each awaiter of one of them handles its error; nobody need await both.
+    // Each awaiter of one of them handles its error; not both need be awaited.
     for (const promise of [this.enough, this.finished]) promise.catch(() => {});
   }
 
@@ -369,7 +372,7 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
     return (this.#slots.nextAt() ?? this.startsUntilAt) < this.startsUntilAt;
   }
 
-  /** When the next attempt may start. The slot is the caller's then, until it takes a delivery. */
+  /** When the next attempt may start. The slot then belongs to the caller, until it takes a delivery. */
   claim(): number {
     this.#claimed += 1;
     return this.#slots.claim() ?? 0;
@@ -444,7 +447,7 @@ type SendingState = Readonly<{
   grant: Grant;
   settings: GateSettings;
   destinationState: DestinationState;
-  /** When the gate was last asked for its own. */
+  /** When the gate was last queried for its state. */
   refreshedAt: number;
   /**
    * Why no more attempts are started, under any lease: it has answered 410, or not answered for too long, or outcomes

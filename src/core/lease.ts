@@ -30,9 +30,9 @@ export type Lease = Readonly<{
   deliveries: PackedNumbers;
   /** The one probe of a half-open circuit. */
   probe?: true;
-  /** What it took over from the lease it succeeds, which gets it back if this one ends first. */
+  /** The slots that it took over from its predecessor, which gets them back if this one ends first. */
   took?: Readonly<{ lease: string; slots: number; width: number }>;
-  /** Stands for what a former incarnation of the gate may have granted without storing it. Nobody settles it. */
+  /** Represents what a former incarnation of the gate may have granted without storing it. It is never settled. */
   lost?: true;
   /** When it was granted, if it is the first attempt of one delivery (see lone-lease.ts). */
   lone?: number;
@@ -64,14 +64,14 @@ const LOAD_MARGIN_MS = 5_000;
 /** For recording and settling after the last attempt has timed out. */
 const SETTLE_MARGIN_MS = 5_000;
 
-/** How long a lease lives when its holder starts attempts for so long and each may take so long. */
+/** How long a lease lives, given how long its holder starts attempts and how long each may take. */
 export function leaseMs(startWithinMs: number, timeoutMs: number): number {
   return LOAD_MARGIN_MS + startWithinMs + timeoutMs + SETTLE_MARGIN_MS;
 }
 
 /**
- * Until when attempts may be started under a lease whose holder was ready at `readyAt`: as long as was asked for,
- * and so that the last of them has timed out, and is recorded, before the lease expires.
+ * Until when attempts may be started under a lease whose holder was ready at `readyAt`: as long as was requested, and
+ * so that the last of them has timed out, and is recorded, before the lease expires.
  */
 export function startsUntil(
   { startWithinMs, expiresInMs }: Pick<Grant, "startWithinMs" | "expiresInMs">,
@@ -83,21 +83,21 @@ export function startsUntil(
 }
 
 /**
- * The grant as its holder may use it. The gate may have given it as soon as it was requested, so what the answer took to
- * arrive is not left of the lease.
+ * The grant as its holder may use it. The gate may have given it as soon as it was requested, so the answer's travel
+ * time is subtracted from the lease.
  */
 export function arrivedGrant(grant: Grant, requestedAt: number, arrivedAt: number): Grant {
   return { ...grant, expiresInMs: grant.expiresInMs - (arrivedAt - requestedAt) };
 }
 
-/** How many attempts so many connections can start in so long. `tookMs` is how long one takes; 0: not known. */
+/** How many attempts this many connections can start in this time. `tookMs` is how long one takes; 0: not known. */
 export function startable(slots: number, startWithinMs: number, tookMs: number): number {
   return tookMs > 0 ? slots * (1 + Math.floor(startWithinMs / tookMs)) : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Settled deliveries are remembered for so long, so a read of D1 that is older than this must not be used. Longer than
- * such a read and the calls behind it take; no longer, because a busy gate passes all of it through every call.
+ * How long settled deliveries are remembered; an older read of D1 must not be used. Longer than such a read and the
+ * following calls take; no longer, because a busy gate passes all of it through every call.
  */
 export const LOOK_UP_MS = 6_000;
 
@@ -110,7 +110,7 @@ export function liveLeases(leases: readonly Lease[], now: number): readonly Leas
   return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;
 }
 
-/** The leases with `heir`, which takes over what it can use of the one it succeeds: together they hold the larger's. */
+/** The leases with `heir`, which takes over what it can use of its predecessor: together they hold the larger one's. */
 export function succeeded(
   leases: readonly Lease[],
   heir: Lease,
@@ -135,8 +135,8 @@ export function ended(leases: readonly Lease[], { id, took }: Lease): readonly L
 }
 
 /**
- * Whether a lease that has expired is lost, whichever incarnation granted it: a drain's, or a probe's. One that was
- * succeeded leaves that to its heir.
+ * Whether a lease that has expired is lost, whichever incarnation granted it: a drain's, or a probe's. A lease with a
+ * successor leaves that to the successor.
  */
 export function provesDeath({ id, lane, probe }: Lease, leases: readonly Lease[]): boolean {
   return (lane === "backlog" || probe === true) && !leases.some(({ took }) => took?.lease === id);

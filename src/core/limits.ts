@@ -53,7 +53,7 @@ export type Breaker = Readonly<ShapeType<typeof breakerShape>>;
 
 /**
  * The default burst: one second's worth of the rate. So no second sees more than twice the rate, and the time of a
- * round trip is made up for.
+ * round trip is not lost.
  */
 export function burstOf(ratePerSecond: number): number {
   return Math.max(1, Math.ceil(ratePerSecond));

@@ -1,13 +1,14 @@
 /**
- * Leases that are over, as an incarnation finds them: a former one may have left their ends unwritten, because each write
- * is billed. That must not look like a crash.
+ * Ended leases, as a new incarnation finds them: a former one may have left their ends unwritten, because each write is
+ * billed. That must not look like a crash.
  *
  * An inherited lease of live traffic that has expired counts as ended, unless its message has come again and a delivery
  * of it is still open: only then its invocation has died. How often a message was sent proves nothing, because messages
- * are retried in good order too. A delivery that a drain requests proves nothing either: somebody may have requeued it.
- * The end of a drain's lease, or of a probe's, is therefore always written, and such a lease that expires is lost.
+ * are retried in normal operation too. A delivery that a drain requests proves nothing either: an operator may have
+ * requeued it. The end of a drain's lease, or of a probe's, is therefore always written, and such a lease that expires
+ * is lost.
  *
- * A lone lease is the first attempt of one delivery. Its success is not written at all where the gate has no slack. An
+ * A lone lease is the first attempt of one delivery. Its success is not written at all if the gate has no slack. An
  * inherited one that expires counts as one success.
  */
 
@@ -34,8 +35,8 @@ export function endsEvidence(
 }
 
 /**
- * Whether all that a decision has done is to end lone leases with successes, of which no incarnation needs to know: limit
- * and window leave the next lease a slot although these look live, and the destination has no trouble.
+ * Whether a decision has only ended lone leases with successes, which no incarnation needs to know: limit and window
+ * leave the next lease a slot although these look live, and the destination has no trouble.
  */
 export function endsOnlyLone(before: GateState, after: GateState): boolean {
   const { leases, destinationState, maxConcurrency, drainSchedule, crashLoop } = before;
@@ -46,8 +47,8 @@ export function endsOnlyLone(before: GateState, after: GateState): boolean {
     leases.every(({ id, lone }) => left.has(id) || lone !== undefined) &&
     slotsOf(leases) < maxConcurrency &&
     widthsOf(leases) < width &&
-    // One that expired is a success of a former incarnation, or evidence; one that attempted nothing is no success. While
-    // leases are lost, each that is settled counts.
+    // One that expired is a success of a former incarnation, or evidence; one without an attempt is not a success.
+    // While leases are lost, each settled one counts.
     after.presumed === before.presumed &&
     after.crashLoop === crashLoop &&
     after.destinationState !== destinationState
@@ -56,7 +57,10 @@ export function endsOnlyLone(before: GateState, after: GateState): boolean {
 
 type Requested = Readonly<{ lane: Lane; deliveries: readonly number[]; lookedUpMsAgo?: number }>;
 
-/** The state with what a request proves: its deliveries are open, so the invocations of their inherited leases have died. */
+/**
+ * The state with the evidence of a request: its deliveries are open, so the invocations of their inherited leases have
+ * died.
+ */
 export function withDeaths(
   state: GateState,
   { lane, deliveries, lookedUpMsAgo = 0 }: Requested,

@@ -1,5 +1,5 @@
 /**
- * MCP Events, as far as they are computed: cursors, lifetimes, what identifies a subscription, the schemas of a listed event
+ * The computed parts of MCP Events: cursors, lifetimes, the identity of a subscription, the schemas of a listed event
  * type, and the body of a delivery. Pinned to SEP-3415 (docs/mcp.md).
  */
 import { joined } from "./bundle.ts";
@@ -9,14 +9,14 @@ import { isJsonObject } from "./json-value.ts";
 /** A server names the extension in its capabilities; a client that names it in a request follows the SEP to the letter. */
 export const EVENTS_EXTENSION = "io.modelcontextprotocol/events";
 
-/** Under this name stands what senders, receivers and customers have written. */
+/** The name under which text of senders, receivers and customers appears. */
 export const OUTSIDE = "data_not_instructions";
 
 /** A position in a tenant's log of events. */
 export type EventCursor = Readonly<{
-  /** Everything that was accepted before is behind it, epoch ms. */
+  /** All events accepted before this are behind it, epoch ms. */
   at: number;
-  /** By database: the last event that is behind it. Absent where only the time is known. */
+  /** By database: the last event that is behind it. Absent if only the time is known. */
   positions?: readonly number[];
 }>;
 
@@ -37,13 +37,13 @@ const LEAST_MS = 5 * MINUTE_MS;
 const USUAL_MS = 60 * MINUTE_MS;
 const MOST_MS = 24 * 60 * MINUTE_MS;
 
-/** How long a subscription lasts. @param asked by the client: null asks for no end, and undefined for nothing */
+/** How long a subscription lasts. @param asked by the client: null requests no end, undefined the default */
 export function lifetimeMs(asked: number | null | undefined): number {
   if (asked === undefined) return USUAL_MS;
   return Math.min(Math.max(asked ?? MOST_MS, LEAST_MS), MOST_MS);
 }
 
-/** A delivery is over so long after its event: a client can fetch what it has missed with its cursor. */
+/** How long after its event a delivery is given up: a client can fetch missed events with its cursor. */
 const RETRIED_S = 15 * 60;
 
 /** The draft's bounds: five attempts in a quarter of an hour. */

@@ -1,5 +1,5 @@
 /**
- * Templates: what services for people and on-call, and receivers of Svix, are sent in place of an operational event.
+ * Templates: messages for services for people and on-call, and for receivers of Svix, in place of an operational event.
  * A template is a pure function of the stored event, so that every attempt sends the same bytes.
  *
  * - Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
@@ -15,7 +15,7 @@ import { portionsOf } from "./portions.ts";
 export const templates = ["slack", "discord", "teams", "pagerduty", "svix"] as const;
 export type Template = (typeof templates)[number];
 
-/** The template in effect; undefined where there is none, or an edit by hand has made it unknown. */
+/** The template in effect; undefined if there is none, or an edit by hand has made it unknown. */
 export function templateOf(stored: unknown): Template | undefined {
   return templates.find((one) => one === stored);
 }
@@ -89,7 +89,7 @@ function slackMessage({ headline, facts, severity, link, linkText, type }: Rende
     ...(link === undefined ? [] : [`<${slackText(link)}|${slackText(linkText)}>`]),
   ];
   return {
-    // What notifications show.
+    // The text that notifications show.
     text: slackText(headline),
     blocks: [
       { type: "section", text: mrkdwn(text) },
@@ -133,7 +133,7 @@ function discordMessage({ headline, facts, severity, link, type, timestamp }: Re
         timestamp,
       },
     ],
-    // Names of tenants and hosts must call nobody.
+    // Names of tenants and hosts must not mention anybody.
     allowed_mentions: { parse: [] },
   };
 }
@@ -211,7 +211,7 @@ function pagerDutyEvent({
   };
 }
 
-/** Without what Markdown gives a meaning to. */
+/** The text without Markdown's special characters. */
 function markdownText(text: string): string {
   return text.replaceAll(/[\\`*_{}[\]()#+!|<>~]/g, String.raw`\$&`);
 }

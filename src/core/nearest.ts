@@ -1,11 +1,11 @@
-/** Finds what somebody may have meant by a name that is not known. Pure. */
+/** Finds the name that an unknown one may have meant. Pure. */
 
 /** Longer names are not compared: a caller may send any. */
 const MOST_CHARACTERS = 64;
 
 /**
- * The known name that a mistyped one most probably stands for: the same letters in another style (`maxConcurrency`), at most
- * one change in three letters, or else its last words (`event_type` for `type`). Undefined where none is near, or two are
+ * The known name that a mistyped one most probably means: the same letters in another style (`maxConcurrency`), at most
+ * one change in three letters, or else its last words (`event_type` for `type`). Undefined if none is near, or two are
  * equally near.
  */
 export function nearestName(given: string, known: readonly string[]): string | undefined {

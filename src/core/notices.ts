@@ -1,9 +1,9 @@
 /**
- * Notices: when the owner of an endpoint is notified of its trouble. There is at most one an hour and endpoint, whatever
- * happens: one notice names all that is pending. An end is reported only where trouble was. Pure.
+ * Notices: when the owner of an endpoint is notified of its trouble. There is at most one an hour and endpoint: one
+ * notice names everything pending. An end is reported only if the trouble was. Pure.
  *
- * The gate and the destination's row say how the endpoint is when a step is made; what events have reported meanwhile only
- * says when to look. So a report that is lost, late or repeated causes no wrong notice.
+ * The gate and the destination's row have the endpoint's state when a step is made; reports of events only decide when
+ * to check. So a report that is lost, late or repeated causes no wrong notice.
  */
 import { portalLanguages } from "./portal-access.ts";
 import type { PauseReason } from "./reasons.ts";
@@ -20,12 +20,12 @@ export type NoticeEvent = (typeof noticeEvents)[number];
 export const noticeKinds = ["mail", "slack", "discord", "teams", "webhook"] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
 
-/** A notice channel as it is stored, but for its target, which is sealed. */
+/** A notice channel as it is stored, except for its target, which is sealed. */
 export const noticeChannelShape = {
   kind: "object",
   fields: {
     kind: { kind: "choice", values: noticeKinds, meta: { description: "How notices are sent." } },
-    /** As it is shown. */
+    /** The channel as it is shown. */
     target: { kind: "text" },
     on: { kind: "list", of: { kind: "choice", values: noticeEvents }, min: 1, max: noticeEvents.length },
     open_after_minutes: { kind: "number", whole: true, min: 1, max: 1440 },
@@ -46,22 +46,22 @@ export type NoticeState = Readonly<{
   sentAt: number;
 }>;
 
-/** How the endpoint is now: it takes events, its circuit is open, or it is paused by hand or by its failures. */
+/** The endpoint's state now: it takes events, its circuit is open, or it is paused by hand or by its failures. */
 export type EndpointNow =
   | Readonly<{ kind: "taking" | "open" | "paused" }>
   | Readonly<{ kind: "disabled"; reason: Exclude<PauseReason, "manual"> }>;
 
-/** The state that a step leaves, but for `sentAt`. */
+/** The state after a step, except `sentAt`. */
 export type NoticeMemory = Omit<NoticeState, "sentAt">;
 
 type NoticeStep =
   /** One notice about all of these; `after` is what to remember once it has been sent. */
   | Readonly<{ kind: "send"; events: readonly NoticeEvent[]; openedAt: number | null; after: NoticeMemory }>
-  /** Look again then, epoch ms. */
+  /** When to check again, epoch ms. */
   | Readonly<{ kind: "wait"; until: number; after: NoticeMemory }>
   | Readonly<{ kind: "forget" }>;
 
-/** For so long a channel that refuses is offered the notice of deliveries that have ended dead. */
+/** How long a notice of dead deliveries is offered to a channel that refuses it. */
 const PENDING_MS = 24 * HOUR_MS;
 
 /** The next step at `now`, epoch ms. */
@@ -111,7 +111,7 @@ function quietUntilOf(sentAt: number, now: number): number {
   return Math.min(sentAt, now) + HOUR_MS;
 }
 
-/** How long after a channel has refused a notice it is tried again, the more often it has done so the later. */
+/** How long after a channel has refused a notice it is tried again, later after each refusal. */
 export function noticePauseMs(failures: number): number {
   return Math.min(HOUR_MS, 2 ** Math.min(failures, 6) * MINUTE_MS);
 }

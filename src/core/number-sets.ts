@@ -1,8 +1,8 @@
 /**
- * Sets of whole numbers as short texts, for the deliveries of leases. A busy gate's state has tens of thousands of
- * them and is copied with every call, while a lookup is rare. Numbers that are close together, as those that drains
- * lease at the same time, take one character each; a run of neighbours, as the events of a bundle, takes a few
- * characters however long it is.
+ * Sets of whole numbers as short texts, for the deliveries of leases. A busy gate's state has tens of thousands of them
+ * and is copied with every call, while a lookup is rare. Numbers that are close together, as those that drains lease at
+ * the same time, take one character each; a run of neighbours, as the events of a bundle, takes a few characters at any
+ * length.
  *
  * The numbers are sorted, and each is written as its distance from the one before. After it, a mark and another number
  * say how many follow it directly.

@@ -1,13 +1,14 @@
 /**
- * An operational event in words for a person: a title, how bad it is, what it is about, and its facts. Mails and the
+ * An operational event in words for a person: a title, its severity, its subject, and its facts. Mails and the
  * templates of chat and on-call services are made of it.
  *
- * And as the operational webhooks of Svix (https://docs.svix.com/incoming-webhooks-and-operational-webhooks): `{type, data}`
- * with the names and fields that receivers of those know. An event that has no counterpart there keeps its own type and data.
+ * And as the operational webhooks of Svix (https://docs.svix.com/incoming-webhooks-and-operational-webhooks): `{type,
+ * data}` with the names and fields that receivers of those know. An event that has no counterpart there keeps its own
+ * type and data.
  */
 import { isJsonObject } from "./json-value.ts";
 
-/** The operational events, each with its title and how bad it is. */
+/** The operational events, each with its title and severity. */
 const kinds = {
   "destination.circuit_opened": { title: "Circuit opened", severity: "error" },
   "destination.circuit_closed": { title: "Circuit closed", severity: "info" },
@@ -39,11 +40,11 @@ const endings: ReadonlyMap<string, OperationalType> = new Map([
 export type OperationalMessage = Readonly<{
   title: string;
   severity: Severity;
-  /** The destination or threshold that it is about; empty where it is about none. */
+  /** The destination or threshold that it is about; empty if it is about none. */
   subject: string;
   /** Names and values, each on one line; nested ones as `last_15_minutes.retries`. */
   facts: readonly (readonly [name: string, value: string])[];
-  /** The page that shows it, and how the link reads where that is not English. */
+  /** The page that shows it, and the text of the link if that is not English. */
   link?: string;
   linkText?: string;
   /** The same for the beginning and the end of one problem. */
@@ -101,7 +102,7 @@ export function oneLine(value: unknown): string {
   return String(value).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
-/** The types of Svix that there are events for, each with the type of its event. */
+/** The types of Svix that have a counterpart, each with the type of its event. */
 export const svixOperational = {
   "endpoint.disabled": "destination.paused",
   "endpoint.enabled": "destination.resumed",

@@ -1,17 +1,17 @@
 /**
- * Order by key: which deliveries of a destination stand in one line, and which of them may be attempted.
+ * Order by key: which deliveries of a destination are in one line, and which of them may be attempted.
  *
  * Every open ordered delivery has a row of `lines` from its commit to its end (store/lines.ts). The one with the lowest
- * event number is the head of its key. Numbers only grow, so a head stays the head until it ends: whoever has read that a
- * delivery is the head may send it without another look.
+ * event number is the head of its key. Numbers only grow, so a head stays the head until it ends: a sender that has
+ * read that a delivery is the head may send it without another read.
  */
 import { numberOf, valueAt } from "./json-value.ts";
 
-/** `destination`: all events stand in one line. `key`: those with the same key do. */
+/** `destination`: all events are in one line. `key`: those with the same key are. */
 export const orderings = ["destination", "key"] as const;
 export type Ordering = (typeof orderings)[number];
 
-/** What follows when the head of a line ends as dead: the next one, or nothing until somebody decides. */
+/** What happens when the head of a line ends as dead: the next one continues, or the line waits for a decision. */
 export const deadEnds = ["skip", "hold"] as const;
 export type DeadEnd = (typeof deadEnds)[number];
 
@@ -34,13 +34,13 @@ export type OrderRule = Readonly<{
 
 type OrderedEvent = Readonly<{
   orderingKey?: string | undefined;
-  /** Whether it is delivered later than it is accepted: then it stands in no line. */
+  /** Whether it is delivered later than it is accepted: then it is in no line. */
   isScheduled: boolean;
-  /** Undefined where it has none. Called only for a path. */
+  /** The event's data; undefined if it has none. Called only for a path. */
   data: () => unknown;
 }>;
 
-/** The line in which an event stands at a destination; undefined: in none. */
+/** The line of an event at a destination; undefined: none. */
 export function lineOf({ by, path }: OrderRule, event: OrderedEvent): string | undefined {
   if (event.isScheduled) return undefined;
   if (by === "destination") return ONE_LINE;
@@ -53,16 +53,19 @@ export function pinsTenant({ by, path }: OrderRule): boolean {
   return by === "destination" || path !== null;
 }
 
-/** The line of a destination that has one only. No hash is this. */
+/** The line of a destination that has only one. No hash has this value. */
 export const ONE_LINE = "*";
 
 /**
- * Behind the name of a line: the line of those that replays send again. It has an order of its own, because what is sent
- * again has been overtaken already, and must not hold up new events.
+ * Appended to the name of a line: the line of deliveries that replays send again. It has a separate order, because they
+ * have been overtaken already, and must not delay new events.
  */
 export const REPLAYED = "~";
 
-/** Texts, numbers and booleans are keys; nothing else is. Digits beyond a double's count nowhere: not every reader has them. */
+/**
+ * Texts, numbers and booleans are keys, and nothing else. Digits beyond a double's precision never count, because not
+ * every reader has them.
+ */
 function textOf(value: unknown): string | undefined {
   const scalar = numberOf(value) ?? value;
   return scalar === null || scalar === undefined || typeof scalar === "object" ? undefined : String(scalar);
@@ -85,7 +88,7 @@ function hashOf(text: string): string {
   return [high, low].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
-/** Where an open ordered delivery stands. */
+/** The place of an open ordered delivery. */
 export type LinePlace = Readonly<{
   line: string;
   /** The event right before it in its line; null: it is the head. */
@@ -123,7 +126,7 @@ const NONE: ReadonlyMap<unknown, unknown> = new Map();
 
 /**
  * The deliveries whose turn has come: unordered ones, heads, and those right behind them as far as the line is among
- * these. The others are `parked`: whoever ends what is before them has them sent.
+ * these. The others are `parked`: the sender that ends the delivery before them has them sent.
  */
 export function whoseTurn<D extends Placed>(deliveries: readonly D[]): Readonly<{ ready: D[]; parked: D[] }> {
   const before = predecessors(deliveries);
@@ -136,8 +139,8 @@ export function whoseTurn<D extends Placed>(deliveries: readonly D[]): Readonly<
 }
 
 /**
- * Which of those that have ended under a lease to record while it goes on: all but the last of each line that has `open`
- * ones under it. So the record at the lease's end names every line that it leaves.
+ * Which of those that have ended under a lease to record while it continues: all but the last of each line that has
+ * `open` ones under it. So the record at the lease's end names every line that it leaves.
  * @param ended in the order of their ends
  */
 export function endedBeforeLast<D extends Placed>(

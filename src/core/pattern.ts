@@ -1,13 +1,13 @@
 /**
- * The patterns that a schema may have, and their search. JavaScript's own RegExp backtracks, and how often it does cannot be
- * counted: so these are matched by following all possibilities at once, one character after the other. The work for a
- * character is at most one visit for each piece of the pattern and each gap between the counts that are possible.
+ * The patterns that a schema may have, and their search. JavaScript's RegExp backtracks an unknown number of times, so
+ * these are matched by following all possibilities at once, one character after the other. The work for a character is
+ * at most one visit for each piece of the pattern and each gap between the possible counts.
  *
  * A pattern begins with ^ and is a sequence of characters and classes with their quantifiers, without groups,
- * alternatives and references. It means what it means to RegExp with the flag u.
+ * alternatives and references. Its meaning is that of RegExp with the flag u.
  */
 
-/** A character or a class of them, and how often it stands in a row. */
+/** A character or a class of them, and how often it is repeated. */
 type Piece = Readonly<{
   /** First and last code point of each range, ascending and apart from one another. */
   ranges: readonly number[];
@@ -61,7 +61,7 @@ const parsed = new Map<string, Pattern | undefined>();
 const MOST_PARSED = 1_000;
 
 /**
- * The pattern; undefined for one that a schema may not have. The last thousand are kept, which saves some ten
+ * The pattern; undefined for one that a schema may not have. The last thousand are cached, which saves some ten
  * microseconds for each; a pattern never changes.
  */
 export function patternOf(source: string): Pattern | undefined {

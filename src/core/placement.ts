@@ -2,9 +2,10 @@
  * Placement: which database stores an event. Chosen once; the event's number says it for ever.
  *
  * The databases are numbered from 0. An event's number is its database's number times 2^40 plus its row, so the number
-^ * alone names the database, and the numbers in the first database are plain rows. New events are placed by a
+ * ^ * alone names the database, and the numbers in the first database are plain rows. New events are placed by a
  * rendezvous hash (Thaler and Ravishankar, 1998): one more database takes its share of the names from all the others,
- * and no other name moves. Where an earlier event of the same name is follows from the history of their number.
+ * and no other name moves. The place of an earlier event of the same name follows from the history of the number of
+ * databases.
  */
 
 /** Bits for the rows of one database. At 10 GB it is full long before. */
@@ -40,7 +41,7 @@ export function databaseNamesFault(names: readonly string[]): string | undefined
   return names.length < MOST_DATABASES ? undefined : `${names.length + 1} databases are bound; ${expected}`;
 }
 
-/** For so long a tenant's events go to one database, so that most of a consumer's batch comes from one. */
+/** How long a tenant's events go to one database, so that most of a consumer's batch comes from one. */
 const TOGETHER_MS = 60_000;
 
 export function databaseNumberOf(event: number): number {
@@ -73,10 +74,10 @@ export function placeByKey(tenant: string, key: string, count: number): number {
   return placeOf(`${tenant} key ${key}`, count);
 }
 
-/** From when on so many databases have taken new events; until the next. */
+/** The number of databases that take new events, since when; until the next entry. */
 export type DatabaseCount = Readonly<{ count: number; since: number }>;
 
-/** A change of the number of databases comes into effect so long after it was stored, ms: by then every isolate knows it. */
+/** A change of the number of databases comes into effect this long after it was stored, ms, when every isolate knows it. */
 export const CHANGE_MARGIN_MS = 15 * 60_000;
 
 /** Clocks of isolates differ by less, ms. */

@@ -1,7 +1,7 @@
 /**
- * A portal visitor's rights, and their limits. An operator sets rules for a tenant, and whoever makes a
- * link may set more for it: each only takes away. Every action of the portal is asked for here (`allows`,
- * `limitsWithin`), and nothing that a visitor sends takes part in the rules.
+ * A portal visitor's rights, and their limits. An operator sets rules for a tenant, and the creator of a link may set
+ * more for it: each only takes away. Every action of the portal is checked here (`allows`, `limitsWithin`), and nothing
+ * that a visitor sends affects the rules.
  */
 import { defaultLimits, type Limits, limitShape } from "./limits.ts";
 import { isHttpsUrl } from "./portal-branding.ts";
@@ -79,7 +79,7 @@ export const rulesShape = {
 
 export type PortalRules = Readonly<ShapeType<typeof rulesShape>>;
 
-/** How the portal looks, where the visitor has not chosen otherwise. */
+/** The portal's appearance, unless the visitor has chosen otherwise. */
 export const appearanceFields = {
   language: optionalShape(
     { kind: "choice", values: portalLanguages, nullable: true },
@@ -91,7 +91,7 @@ export const appearanceFields = {
   ),
 } as const satisfies Readonly<Record<string, Shape>>;
 
-/** What `portal` of a tenant's settings may be. */
+/** The schema of `portal` in a tenant's settings. */
 export const tenantPortalShape = {
   kind: "object",
   fields: { ...rulesShape.fields, ...appearanceFields },
@@ -106,7 +106,7 @@ const visitShape = {
     rules: rulesShape,
     language: { kind: "choice", values: portalLanguages, nullable: true },
     theme: { kind: "choice", values: portalThemes, nullable: true },
-    /** Where the sender's own page is. */
+    /** The address of the sender's page. */
     return_url: { kind: "text", is: isHttpsUrl, nullable: true },
   },
 } as const satisfies Shape;
@@ -134,7 +134,7 @@ export const readOnlyRules: PortalRules = {
   may_poll: false,
 };
 
-/** The access that is left by all of the rules: each narrows the others, in whatever order. */
+/** The access that remains under all of the rules: each narrows the others, in any order. */
 export function accessUnder(...rules: readonly PortalRules[]): PortalAccess {
   const lowest = (field: LimitedField | "max_endpoints") =>
     rules.reduce<number | null>((least, { [field]: most }) => lower(least, most ?? null), null);
@@ -188,20 +188,20 @@ export function allows(access: PortalAccess, action: PortalAction): boolean {
   return needed === null || [needed].flat().every((name) => access[name]);
 }
 
-/** Whether a tenant with so many endpoints may get one more from the visitor. */
+/** Whether a tenant with this many endpoints may get one more from the visitor. */
 export function allowsAnother({ max_endpoints: most }: PortalAccess, endpoints: number): boolean {
   return most === null || endpoints < most;
 }
 
-/** A field that asks for more than the visitor may have. */
+/** A field that requests more than the visitor may have. */
 export type AboveLimit = Readonly<{ field: LimitedField; most: number }>;
 
 type Asked = Readonly<Partial<Record<LimitedField, number | string | null>>>;
 
 /**
- * What to set of the limits that a visitor asks for, and the fields that ask for too much. A field that is empty (null)
- * asks for the default, or for as much of it as the visitor may have. One that keeps its value is not set: what an
- * operator has raised stays. A value that is no number is passed on, for the API to refuse.
+ * The limits to set from a visitor's request, and the fields that request too much. An empty field (null) requests the
+ * default, or as much of it as the visitor may have. One that keeps its value is not set: a limit that an operator has
+ * raised stays. A value that is not a number is passed on, for the API to refuse.
  * @param current of the endpoint; undefined for a new one
  */
 export function limitsWithin(

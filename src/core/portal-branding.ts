@@ -1,6 +1,6 @@
 /**
  * The portal in the sender's name: its name, its logo, and its colour, which is made readable on both themes. Pure, so
- * that what is accepted and what is shown can be tested as tables.
+ * that accepted and shown values can be tested as tables.
  */
 import { optionalShape, readAs, type Shape, type ShapeType } from "./shape.ts";
 
@@ -43,12 +43,12 @@ export const brandShape = {
 
 export type PortalBranding = Readonly<ShapeType<typeof brandShape>>;
 
-/** A tenant's branding as it is stored; null where nothing is set, or what is cannot be read. */
+/** A tenant's branding as it is stored; null if nothing is set, or if it cannot be read. */
 export function brandingIn(stored: unknown): PortalBranding | null {
   return readAs(brandShape, stored) ?? null;
 }
 
-/** The first of several that says it, field by field. */
+/** The first of several that has a value, field by field. */
 export function brandingOf(...given: readonly PortalBranding[]) {
   const first = (field: keyof PortalBranding) =>
     given.map((one) => one[field]).find((value) => value !== null && value !== undefined);
@@ -91,7 +91,7 @@ const STEPS = 50;
 type AccentColours = Readonly<Record<"accent" | "onAccent" | "wash" | "faint", string>>;
 
 /**
- * The colours that an accent comes to: the accent itself where text in it is readable on the theme's paper and on its own
+ * The colours derived from an accent: the accent itself if text in it is readable on the theme's paper and on its own
  * wash, else the nearest darker or lighter one that is.
  * @param accent `#rrggbb`
  */

@@ -1,4 +1,4 @@
-/** Who acts, and what that principal may do. Every rule about scopes, tenants and visits of the portal is here. Pure. */
+/** Principals and their rights. Every rule about scopes, tenants and visits of the portal is here. Pure. */
 import type { Actor } from "./audit.ts";
 import { allows, type PortalAccess, type PortalAction } from "./portal-access.ts";
 import { type Refused, summarize } from "./result.ts";
@@ -10,27 +10,27 @@ export const OPERATOR = "operator";
 
 export type Principal = Readonly<{
   /**
-   * What its rate is counted by: the API key's id, or the tenant of service bindings; absent for what is the operator's
-   * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
+   * The key that its rate is counted by: the API key's id, or the tenant of service bindings; absent for the operator,
+   * who is not limited: `ADMIN_KEY`, and a binding without a tenant.
    */
   key?: string;
-  /** Present where it is not a request to the API; `mcp`: an agent's, with a key. */
+  /** Present if it is not a request to the API; `mcp`: an agent's, with a key. */
   via?: "binding" | "queue" | "mcp";
   scopes: readonly Scope[];
   /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
   tenant?: string;
-  /** Present when the key polls this destination alone. */
+  /** Present when the key polls only this destination. */
   destination?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
-  /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */
+  /** Present for a visitor of the portal: its rights and limits, which narrow its scopes. */
   visit?: PortalAccess;
   /**
-   * Present for a person, or a service token, that has signed in to the dashboard by Cloudflare Access. The role says what
-   * the person may do; the scopes are those of the role.
+   * Present for a person, or a service token, that has signed in to the dashboard by Cloudflare Access. The role
+   * determines the person's rights; the scopes are those of the role.
    */
   person?: Readonly<{ name: string; role: Role }>;
-  /** Present where the key, or the token of an agent, changes nothing by itself: a person approves what an agent asks for. */
+  /** Present if the key, or the token of an agent, changes nothing by itself: a person approves an agent's requests. */
   confirm?: true;
   /** The person who has approved what an agent does. */
   approver?: Actor;
@@ -41,11 +41,11 @@ export type Principal = Readonly<{
 /** A capability's requirements of its principal. */
 export type Permission = Readonly<{
   scope: Scope;
-  /** What it is to visitors of the portal; where it is left out, no visitor may use it. */
+  /** The right that visitors of the portal need; absent: no visitor may use it. */
   action?: PortalAction;
-  /** Where it belongs to the operator: why no principal that is bound to a tenant may use it, as the end of a sentence. */
+  /** For a capability of the operator: why no principal that is bound to a tenant may use it, as the end of a sentence. */
   operators?: string;
-  /** The least role of a person; where it is left out, `look` for what reads, and `own` for everything else. */
+  /** The least role of a person; by default `look` for reads, and `own` for everything else. */
   role?: Role;
 }>;
 
@@ -100,7 +100,7 @@ export function tenantFor(principal: Principal, named: string | undefined): stri
   return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
 }
 
-/** Where `tenantFor` finds no tenant. */
+/** The refusal when `tenantFor` finds no tenant. */
 export function notYourTenant(principal: Principal): Forbidden {
   const fault = "is bound to another tenant, or the tenant is reserved for the operator";
   return forbidden(`${callerOf(principal)} ${fault}`);
@@ -121,7 +121,10 @@ export function refuseTenant(principal: Principal, named: string | undefined): F
   return forbidden(`${callerOf(principal)} is bound to another tenant`);
 }
 
-/** Refused when the principal is bound to a tenant: for what belongs to the operator. @param why ends the sentence */
+/**
+ * Refuses a principal that is bound to a tenant, for capabilities of the operator.
+ * @param why ends the sentence
+ */
 export function refuseBound(principal: Principal, why: string): Forbidden | undefined {
   if (principal.tenant === undefined) return undefined;
   return forbidden(`${callerOf(principal)} is bound to a tenant, and ${why}`);

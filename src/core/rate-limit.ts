@@ -5,12 +5,11 @@
  *
  * Holders that start on time keep the rate exactly. One that starts late, because the gate or D1 took long to answer,
  * loses nothing: its later sends move with the earlier ones, and the gate learns of it when the lease is settled. So
- * within any time T a receiver may see the sends of T and of the holders' lateness, beyond one burst: at most
- * `burst + rate × (T + lateness)`. Holders that are equally late are all on time.
+ * within any time T a receiver may see the sends of T and of the holders' lateness, beyond one burst: at most `burst +
+ * rate × (T + lateness)`. Holders that are equally late are all on time.
  *
- * The adaptive limit is the rate that a receiver's 429s have taught, below the one that its owner has set. Each round
- * of 429s lowers it by a share; what was lost comes back slowly, because finding out that it is too much costs another
- * round.
+ * The adaptive limit is the rate learned from a receiver's 429s, below the one that its owner has set. Each round of
+ * 429s lowers it by a share; it recovers slowly, because too high a rate costs another round.
  */
 import type { GateSettings } from "./limits.ts";
 
@@ -48,8 +47,8 @@ export function reserve(
 }
 
 /**
- * One send, now, whatever the rate says: the probe that decides whether a circuit closes. It counts like any other,
- * but however many probes there were, what follows waits for no more than one of them.
+ * One send, now, whatever the rate says: the probe that decides whether a circuit closes. It counts like any other, but
+ * however many probes there were, later sends wait for no more than one of them.
  */
 export function reserveNow(tat: number, rate: Rate, now: number): Reservation {
   const everyMs = 1000 / rate.perSecond;
@@ -84,7 +83,7 @@ const LEAST = 1;
 
 type Owners = Pick<GateSettings, "ratePerSecond" | "rateBurst">;
 
-/** The owner's rate, or the adaptive limit where it is lower: without bursts, because they are what was refused. */
+/** The owner's rate, or the adaptive limit where it is lower: without bursts, because bursts were refused. */
 export function effectiveRate(
   adaptiveLimit: AdaptiveLimit,
   { ratePerSecond, rateBurst }: Owners,
@@ -98,7 +97,7 @@ export function effectiveRate(
 
 /**
  * The adaptive limit after a 429. Never above the owner's rate, however little that is.
- * @param sentPerSecond what was being sent when it was refused: it may be far less than what the owner allows
+ * @param sentPerSecond the rate at the time of the refusal, which may be far less than the owner's
  */
 export function loweredLimit(
   adaptiveLimit: AdaptiveLimit,
@@ -121,7 +120,7 @@ export type Pace = Readonly<{ firstInMs: number; everyMs: number; slackMs: numbe
 export type SendSlots = Readonly<{
   /** When the next unclaimed slot begins; undefined when the lease has no more. */
   nextAt: () => number | undefined;
-  /** The same, and claims it: whoever claims a slot uses it or gives it back. */
+  /** The same, and claims it: the caller uses a claimed slot or gives it back. */
   claim: () => number | undefined;
   /** Whether an attempt may start now: others may have started later than their slots said. */
   isFree: (now: number) => boolean;

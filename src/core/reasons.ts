@@ -9,7 +9,7 @@
 /** Why the gate does not grant a lease. `paused`, `hold` and `circuit_open` block the destination; the others pass. */
 const gateReasons = [
   "paused",
-  /** The receiver asked for quiet with `Retry-After` or its rate limit headers. */
+  /** The receiver requested a hold with `Retry-After` or its rate limit headers. */
   "hold",
   "circuit_open",
   /** One attempt probes a half-open circuit; the others wait for its result. */
@@ -27,7 +27,7 @@ const gateReasons = [
 ] as const;
 export type GateReason = (typeof gateReasons)[number];
 
-/** Why there is no access token to send: the destination cannot be served, whatever its receiver would say. */
+/** Why there is no access token to send: the destination cannot be served, even if its receiver would accept. */
 export const tokenReasons = [
   /** The token endpoint could not be reached, or gave no answer that has a token. */
   "token_unavailable",
@@ -36,7 +36,7 @@ export const tokenReasons = [
 ] as const;
 export type TokenReason = (typeof tokenReasons)[number];
 
-/** Why a delivery is not attempted now: the gate's reasons, and those that are found before the gate is asked. */
+/** Why a delivery is not attempted now: the gate's reasons, and those that are found before the gate is called. */
 export const refusalReasons = [
   ...gateReasons,
   /** The sweep found the delivery lost on its way; it waits for a drain. */
@@ -60,7 +60,7 @@ export const waitingReasons = [
   ...refusalReasons,
   "retried",
   "replayed",
-  /** Another event of its key came first. Of one that waits: that has just ended, and now it is its turn. */
+  /** Another event of its key came first. For a waiting delivery: that one has just ended, and now it is its turn. */
   "order",
 ] as const;
 
@@ -78,7 +78,7 @@ const exchangeErrors = [
   /** A firewall before the receiver asked for proof that a person sends the request. */
   "challenged",
 ] as const;
-/** With those of an attempt whose token the receiver has refused, and there is no other. */
+/** With the reasons of an attempt whose token the receiver has refused, when there is no other. */
 export const attemptErrors = [...exchangeErrors, ...tokenReasons] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
@@ -114,7 +114,7 @@ export const cancelReasons = [
   "cancelled_by_request",
   /** The content of its event has been erased. */
   "erased",
-  /** The destination's transformation makes nothing of the event, as it should. */
+  /** The destination's transformation cancelled the delivery on purpose. */
   "transformed",
 ] as const;
 export type CancelReason = (typeof cancelReasons)[number];
@@ -137,7 +137,7 @@ export const deliveryReasons = [
 export type ShownReason = (typeof deliveryReasons)[number] | Cause;
 export type DeliveryReason = Exclude<ShownReason, "in_flight">;
 
-/** The one state in which a delivery is stored with that reason; undefined where it may be in several, or is none. */
+/** The one state in which a delivery is stored with that reason; undefined if it may be in several, or is not stored. */
 export function stateOfReason(reason: string): "waiting" | "retrying" | "dead" | "cancelled" | undefined {
   const isIn = (list: readonly string[]) => list.includes(reason);
   if (isIn(tokenReasons)) return undefined;

@@ -22,22 +22,22 @@ export function atField(field: string, fault: string, expected: string): FieldEr
 export type RefusalKind =
   /** The input cannot even be read. */
   | "malformed"
-  /** Nobody that is known. */
+  /** The caller is unknown. */
   | "unauthorized"
   /** The principal may not do this. */
   | "forbidden"
-  /** Nothing has this id, or nothing that the principal may see. */
+  /** No object has this id, or none that the principal may see. */
   | "not_found"
   /** The current state does not allow it. */
   | "conflict"
   | "too_large"
-  /** Fields are at fault; `errors` names them. */
+  /** Fields are invalid; `errors` names them. */
   | "invalid"
   /** Too often; `retryAfterS` says when to try again. */
   | "too_many"
-  /** An error of ours, which is in the log. */
+  /** An internal error, which is in the log. */
   | "internal"
-  /** An error of ours that passes by itself. */
+  /** A transient internal error. */
   | "unavailable";
 
 /** Why there is no value. */
@@ -48,7 +48,7 @@ export type Refused<K extends RefusalKind = RefusalKind> = Readonly<{
   errors?: readonly FieldError[];
   /** When to try again, in seconds from now. */
   retryAfterS?: number;
-  /** The id of what exists already, after a repeated creation. */
+  /** The id of the existing object, after a repeated creation. */
   existing?: string;
 }>;
 
@@ -88,7 +88,7 @@ export function errorIf(isWrong: boolean, ...error: Parameters<typeof atField>):
   return isWrong ? errorAt(...error) : [];
 }
 
-/** One field is at fault. */
+/** One field is invalid. */
 export function invalidField(...error: Parameters<typeof atField>): Refused<"invalid"> {
   return invalidFields(errorAt(...error));
 }

@@ -1,14 +1,14 @@
 /**
- * Who has which role, as the operator writes it in `ACCESS_ROLES`: `ann@example.com: own; @example.com: look in acme, globex`.
- * Entries have semicolons between, tenants commas; without tenants an entry is for all of them. The first entry that names
- * somebody applies. Pure.
+ * The roles of people, as the operator writes them in `ACCESS_ROLES`: `ann@example.com: own; @example.com: look in
+ * acme, globex`. Semicolons separate entries, commas tenants; without tenants an entry is for all of them. The first
+ * entry that names a person applies. Pure.
  */
 import { TENANT_NAME } from "./destination-fields.ts";
 import { rulesOfEntries } from "./entries.ts";
 import { OPERATOR } from "./principal.ts";
 import { type Role, roles } from "./roles.ts";
 
-/** Whom a rule names: a person by the email, by its domain or by a group, or a service token by its client id. */
+/** The subject of a rule: a person by the email, by its domain or by a group, or a service token by its client id. */
 type Who = Readonly<{ kind: "email" | "domain" | "group" | "service"; name: string }>;
 
 export type RoleRule = Readonly<{
@@ -58,7 +58,7 @@ function textOf({ kind, name }: Who): string {
   return kind === "email" ? name : kind === "domain" ? `@${name}` : `${kind} ${name}`;
 }
 
-/** Whether the first names everybody whom the second names. */
+/** Whether the first rule names everybody that the second names. */
 function covers(first: Who, second: Who): boolean {
   if (first.kind === "domain" && second.kind === "email") return domainOf(second.name) === first.name;
   return first.kind === second.kind && first.name === second.name;
@@ -73,11 +73,11 @@ function lowerCased(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-/** Who has signed in: a person, or a program with a service token. */
+/** A signed-in identity: a person, or a program with a service token. */
 export type Identity = Person | Readonly<{ kind: "service"; name: string }>;
 type Person = Readonly<{ kind: "person"; email: string; groups: readonly string[] }>;
 
-/** The first rule that names the identity. Undefined where none does: then it may do nothing. */
+/** The first rule that names the identity. Undefined if none does: then it may do nothing. */
 export function ruleFor(rules: readonly RoleRule[], identity: Identity): RoleRule | undefined {
   return rules.find(({ who: { kind, name } }) =>
     identity.kind === "service"

@@ -3,7 +3,7 @@
  *
  * Minutes are part of the gate's state and cost no row of their own. When an hour is over, its minutes are rolled up
  * into the hours, a stored value of their own that is written at most once an hour, and only if there was traffic. Both
- * are bounded, whatever the traffic and the clock do.
+ * are bounded at any traffic and with any clock.
  *
  * A window that looks back is summed from the same minutes or hours as its series, so the series adds up to the sum.
  */
@@ -90,7 +90,7 @@ export const windows = ["15m", "1h", "24h", "7d"] as const;
 
 export type StatsWindow = (typeof windows)[number];
 
-/** A window's number of points and the length of each: the last one is under way. */
+/** A window's number of points and the length of each; the last one is in progress. */
 export const spans: Readonly<Record<StatsWindow, Readonly<{ stepMs: number; points: number }>>> = {
   "15m": { stepMs: MINUTE_MS, points: 15 },
   "1h": { stepMs: MINUTE_MS, points: 60 },

@@ -1,9 +1,9 @@
 /**
- * Routing: which destinations of a tenant get an event, by its type, its channels and its `data`. The schema of an event
- * filter, as the API takes it, is in event-filter.ts.
+ * Routing: which destinations of a tenant get an event, by its type, its channels and its `data`. The schema of an
+ * event filter, as the API takes it, is in event-filter.ts.
  *
- * Channels are names that an event is posted with. A destination with channels gets the events that have one of them, and
- * none without; one without channels gets events whatever their channels, as in the Svix API
+ * Channels are names that an event is posted with. A destination with channels gets the events that have one of them,
+ * and none without; one without channels gets events regardless of their channels, as in the Svix API
  * (https://docs.svix.com/channels).
  *
  * A filter is a set of conditions on `data` by dotted paths, all of which must hold. A path goes from object to object
@@ -20,12 +20,12 @@
 import { isJsonObject, numberOf, valueAt } from "./json-value.ts";
 import { readAs, type Shape } from "./shape.ts";
 
-/** What routing needs of a destination. */
+/** The fields of a destination that routing needs. */
 export type Route = Readonly<{
   destination: string;
   /** Exact names, `prefix.*` for everything below the prefix, or `*`; null takes every type. */
   types: readonly unknown[] | null;
-  /** It takes events with one of these; null takes events whatever their channels. */
+  /** It takes events with one of these; null takes all. */
   channels: readonly string[] | null;
   /** Conditions on `data`; null takes everything. Not validated. */
   filter: unknown;
@@ -35,11 +35,11 @@ export type Route = Readonly<{
   expiresAt?: number;
 }>;
 
-/** What routing needs of an event. */
+/** The fields of an event that routing needs. */
 type RoutedEvent = Readonly<{
   type: string;
   channels?: readonly string[] | undefined;
-  /** Called only where there is a filter. */
+  /** Called only if there is a filter. */
   data: () => unknown;
   /** Whether it is content of its own type, which has no `data` and no envelope. */
   isContent?: boolean;
@@ -89,7 +89,7 @@ type Met = boolean | undefined;
 
 /** Filters within filters at most, the outermost included. */
 export const MAX_FILTER_DEPTH = 3;
-/** The entries of a list in `data` that `in` looks at: an event may go through a thousand filters. */
+/** The entries of a list in `data` that `in` checks: an event may go through a thousand filters. */
 const MAX_LOOKED_AT = 100;
 
 /** Whether the filter takes the data: all of its conditions hold, or one of them is invalid. */
@@ -129,13 +129,13 @@ function meets(value: unknown, condition: unknown, denial: "with not" | "without
   });
 }
 
-/** How texts are made comparable. */
+/** The folding of texts before a comparison. */
 type Fold = (text: string) => string;
 
 /** The operators that `ignore_case` is about. */
 export const OF_TEXTS = ["prefix", "suffix", "in"] as const;
 
-/** How the operators of a condition compare texts; undefined where its `ignore_case` is invalid. */
+/** How the operators of a condition compare texts; undefined if its `ignore_case` is invalid. */
 function foldingOf(condition: Readonly<Record<string, unknown>>): Fold | undefined {
   const { ignore_case: given } = condition;
   if (given === undefined) return asGiven;
@@ -197,7 +197,7 @@ function ofTexts(
   return typeof value === "string" && holds(value, fold(operand));
 }
 
-/** Whether the value, or one of the first entries where it is a list, is one of these. */
+/** Whether the value, or one of the first entries if it is a list, is one of these. */
 function isOneOf(value: unknown, these: readonly unknown[], fold: Fold): Met {
   const found = Array.isArray(value) ? value.slice(0, MAX_LOOKED_AT) : [value];
   return any(these, (one) => {
@@ -256,7 +256,7 @@ function channelList(max: number) {
 export const eventChannels = channelList(5);
 export const destinationChannels = channelList(10);
 
-/** The channels of a destination that apply; null, which takes everything, for what the shape refuses. */
+/** The channels of a destination that apply; null, which takes everything, for invalid ones. */
 export function channelsInEffect(stored: unknown): readonly string[] | null {
   return readAs(destinationChannels, stored) ?? null;
 }

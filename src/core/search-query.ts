@@ -1,8 +1,8 @@
 /**
- * What somebody has typed into the search: an id, or words and conditions.
+ * A search as it was typed: an id, or words and conditions.
  *
- * Words are looked for as they are, whatever their case: none of their characters has a meaning of its own, but for
- * quotation marks, which keep words together.
+ * Words are searched literally and in any case: only quotation marks have a special meaning, because they keep words
+ * together.
  */
 
 /** The subject of a condition. */
@@ -62,8 +62,8 @@ function isCondition(name: string | undefined): name is Condition {
 }
 
 /**
- * Finds the text in which each word is, whatever its case.
- * @returns where the first word is that only `body` has; undefined when a word is nowhere
+ * Checks that the texts contain each word, in any case.
+ * @returns the position of the first word that only `body` has; undefined when a word is missing
  */
 export function findWords(
   words: readonly string[],
@@ -83,7 +83,7 @@ export function findWords(
   return { at };
 }
 
-/** As it was typed, or as JSON has it within a string. */
+/** The word as it was typed, or as JSON has it within a string. */
 function indexOf(text: string, word: string): number {
   const place = text.indexOf(word);
   return place < 0 ? text.indexOf(JSON.stringify(word).slice(1, -1)) : place;

@@ -1,7 +1,7 @@
 /**
- * The gate's second decision: what a lease's attempts mean for its destination. The lease ends, its signals update the
- * destination's state in the order in which the attempts ended, sends that were not made are given back to the rate,
- * and drains may be due. Settling twice, or settling a lease that has expired, changes nothing.
+ * The gate's second decision: the effect of a lease's attempts on its destination. The lease ends, its signals update
+ * the destination's state in the order in which the attempts ended, sends that were not made are given back to the
+ * rate, and drains may be due. Settling twice, or settling a lease that has expired, changes nothing.
  *
  * Below it are the other changes of a gate's state: by an operator, by a hold, by drains and by deaths without attempt.
  */
@@ -55,7 +55,7 @@ export type SettleRequest = Readonly<{
    * negative when it has passed. Without it nothing was started or, where there are signals, everything on time.
    */
   tatInMs?: number;
-  /** Whether this is a drain that will ask for another lease at once. */
+  /** Whether this is a drain that will request another lease at once. */
   continues?: boolean;
   /** The failures count in the group's circuit, and so not in this one. */
   counted?: boolean;
@@ -64,8 +64,9 @@ export type SettleRequest = Readonly<{
 }>;
 
 /**
- * The end of a hold by the gate's clock. A worker's clock may be behind: what is left of the hold counts from the arrival of its
- * call, so that a hold ends later by the time that the call took, and never earlier than the receiver asked.
+ * The end of a hold by the gate's clock. A worker's clock may be behind: what is left of the hold counts from the
+ * arrival of its call, so that a hold ends later by the time that the call took, and never earlier than the receiver
+ * requested.
  * @param until by the clock of the worker that sent it at `sentAt`
  */
 export function holdByGate(until: number, sentAt: number | undefined, now: number): number {
@@ -136,7 +137,7 @@ export function settle(
   return { ...counted(scheduled, request.signals, now), events, over };
 }
 
-/** A failure that counts in the group's circuit is none in this one, but narrows the window all the same. */
+/** A failure that counts in the group's circuit is not one in this one, but narrows the window nevertheless. */
 function asCounted(signal: AttemptSignal): AttemptSignal {
   return signal.health === "unhealthy" ? { ...signal, elsewhere: true } : signal;
 }
@@ -223,7 +224,7 @@ function counted(
   };
 }
 
-/** So many deliveries ended dead without an attempt. */
+/** Counts deliveries that ended dead without an attempt. */
 export function afterUnattemptedDead(
   state: GateState,
   deliveries: number,
@@ -235,12 +236,12 @@ export function afterUnattemptedDead(
 }
 
 /**
- * Deliveries of one version of a transformation that it may fail for. They wait, and a drain looks at fifty deliveries from
- * either end of what waits: with fewer of these it gets past them.
+ * The number of deliveries that a version of a transformation may fail for. They wait, and a drain reads fifty
+ * deliveries from either end of the backlog: with fewer of these it gets past them.
  */
 const TOLERATED_FAULTS = 40;
 
-/** The transformation made no request for so many more deliveries. */
+/** Counts further deliveries for which the transformation made no request. */
 export function afterTransformFaults(
   state: GateState,
   version: number,
@@ -258,7 +259,7 @@ export function afterEmptyDrain(state: GateState, lookedAt: number, now: number)
 
 type Held = Pick<Settlement, "state" | "events">;
 
-/** The receiver asked for quiet until then. Applied before the lease is settled, because it concerns all leases. */
+/** The receiver requested a hold until then. Applied before the lease is settled, because it concerns all leases. */
 export function afterHold(state: GateState, until: number, now: number): Held {
   if (until <= state.destinationState.heldUntil) return { state, events: [] };
   const start = destinationStateAt(state.destinationState, now);
@@ -281,7 +282,7 @@ export function scheduleDrain(state: GateState, now: number): GateState {
 }
 
 /**
- * An operator wants the destination tried again: a pause was lifted, or its URL changed. Hold and cool-down end, the
+ * An operator has the destination tried again: a pause was lifted, or its URL changed. Hold and cool-down end, the
  * failure streak is reset, and traffic restarts from one. An open circuit is half-open now, so that one probe decides;
  * a closed one forgets its failures.
  * @param pause the pause that was lifted, for the history

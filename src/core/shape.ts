@@ -7,7 +7,7 @@ import { isJsonObject } from "./json-value.ts";
 export type ShapeFault = Readonly<{ path: readonly (string | number)[]; message: string }>;
 
 type Common = Readonly<{
-  /** The rest of a sentence that begins with "expected"; absent where the shape says it (`expectationOf`). */
+  /** The rest of a sentence that begins with "expected"; absent if it follows from the shape (`expectationOf`). */
   expected?: string;
   /** Its description in the API's document. */
   meta?: Readonly<{
@@ -20,7 +20,7 @@ type Common = Readonly<{
   /** It may be left out of its object. */
   optional?: true;
   nullable?: true;
-  /** Further faults of a value that has the shape; of an object even where its fields are at fault. */
+  /** Further faults of a value that has the shape; of an object even if its fields are at fault. */
   faults?(value: unknown): readonly ShapeFault[];
 }>;
 
@@ -41,7 +41,7 @@ export type Shape =
       (
         | Readonly<{ kind: "boolean" }>
         | Readonly<{ kind: "choice"; values: readonly (string | number)[] }>
-        /** `length` is what is expected where it has too few or too many entries, if that is something else. */
+        /** `length` is the expectation if it has too few or too many entries, when that differs. */
         | Readonly<{ kind: "list"; of: Shape; min?: number; max?: number; length?: string }>
         | Readonly<{ kind: "record"; of: Shape }>
         /** An object of these whose field `by`, a choice, has the value. */
@@ -84,7 +84,7 @@ export function optionalShape<const S extends Shape>(shape: S, description: stri
   return { ...shape, optional: true, meta: { description } } as const;
 }
 
-/** The rest of a sentence that begins with "expected"; undefined where the shape does not say it. */
+/** The rest of a sentence that begins with "expected"; undefined if the shape does not determine it. */
 export function expectationOf(shape: Shape): string | undefined {
   if (shape.expected !== undefined) return shape.expected;
   switch (shape.kind) {
@@ -104,7 +104,7 @@ export function expectationOf(shape: Shape): string | undefined {
   }
 }
 
-/** The value, without fields that the shape drops; undefined where it does not have the shape. */
+/** The value, without fields that the shape drops; undefined if it does not have the shape. */
 export function readAs<const S extends Shape>(shape: S, value: unknown): ShapeType<S> | undefined {
   return read(shape, value) as ShapeType<S> | undefined;
 }

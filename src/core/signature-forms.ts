@@ -2,7 +2,7 @@
  * The forms in which an attempt can be signed: the JSON of the setting `signature_forms`, and for each form what is
  * signed and which headers result. Which key signs, and how, is in secrets/signing.ts.
  *
- * Every form is a recipe: a text to sign and headers, with placeholders for what is known of the attempt. The forms of
+ * Every form is a recipe: a text to sign and headers, with placeholders for the facts of the attempt. The forms of
  * vendors follow what their receivers verify:
  *
  * - Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
@@ -114,13 +114,13 @@ export function formsOf(stored: unknown): readonly SignatureForm[] {
   return readAs(signatureFormsShape, stored) ?? DEFAULT_FORMS;
 }
 
-/** Whether a key pair can sign: the libraries of all other forms know HMAC alone. */
+/** Whether a key pair can sign: the libraries of all other forms only know HMAC. */
 export function takesKeyPair(forms: readonly SignatureForm[]): boolean {
   return forms.every((form) => recipeOf(form).takesKeyPairs);
 }
 
 /**
- * Whether a secret may be any text: one of the forms uses it as it is written. Where all use the bytes behind `whsec_`,
+ * Whether a secret may be any text: one of the forms uses it as it is written. If all use the bytes behind `whsec_`,
  * another text is a mistake.
  */
 export function takesPlainText(forms: readonly SignatureForm[]): boolean {
@@ -177,7 +177,7 @@ export type Recipe = Readonly<{
   header: string;
   prefix: string;
   version: string;
-  /** Between several signatures; absent where the form has room for one. */
+  /** The separator of several signatures; absent if the form has room for only one. */
   separator?: string;
   /** Further headers, with placeholders. */
   headers: Readonly<Record<string, string>>;

@@ -1,16 +1,15 @@
 /**
- * A bundle's plan and header as they are stored. An edit by hand or damage may have made anything of them, and a header may
- * be of a later version, after a rollback. Jobs read each bundle by itself, pass over one that they cannot read, and
- * report it.
+ * A bundle's plan and header as they are stored. They may have been edited by hand or damaged, and a header may be of a
+ * later version, after a rollback. Jobs read each bundle by itself, skip one that they cannot read, and report it.
  */
 
 import { HEADER_VERSION, type Plan, type StoredHeader } from "./bundle.ts";
 import { isJsonObject, parsedJson } from "./json-value.ts";
 
-/** What keeps a bundle from being read: its plan, its header, or that its header is of a later version. */
+/** The fault that makes a bundle unreadable: its plan, its header, or a header of a later version. */
 export type BundleFault = "plan" | "header" | "version";
 
-/** A bundle that a job has passed over. */
+/** A bundle that a job has skipped. */
 export type UnreadableBundle = Readonly<{ bundle: number; fault: BundleFault }>;
 
 type ReadBundle =
@@ -49,7 +48,7 @@ export function planIn(stored: string): Plan | undefined {
   return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
 }
 
-/** The times to live of a header; undefined when they are none. */
+/** The times to live of a header; undefined when they are invalid. */
 export function ttlsIn(stored: string): NonNullable<StoredHeader["ttls"]> | undefined {
   const ttls = parsedJson(stored);
   return isNamedRuns(ttls, 1) ? (ttls as NonNullable<StoredHeader["ttls"]>) : undefined;

@@ -1,13 +1,13 @@
 /**
- * Which errors of D1 and of Durable Objects are transient: the platform's own trouble, which passes by itself. They reach
- * the Worker as exceptions that differ in their messages, and those of objects in two flags as well.
+ * Which errors of D1 and of Durable Objects are transient: temporary faults of the platform. They reach the Worker as
+ * exceptions that differ in their messages, and those of objects in two flags as well.
  *
  * https://developers.cloudflare.com/d1/observability/debug-d1/#error-list
  * https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
  */
 
 /**
- * `not_reached`: the call has certainly had no effect. `interrupted`: it may have had its effect, and the answer got lost.
+ * `not_reached`: the call certainly had no effect. `interrupted`: it may have had its effect, and the answer was lost.
  * `overloaded`: more calls than can be served, or one that takes too much; a repeat within seconds would add to that.
  */
 export type Transient = "not_reached" | "interrupted" | "overloaded";
@@ -24,10 +24,13 @@ const MESSAGES: readonly (readonly [RegExp, Transient])[] = [
 /** D1's errors about a statement or its values, and about what an invocation may ask for: a repeat gets the same. */
 const OF_THE_CALL = /SQLITE_|too many API requests|D1_(TYPE|EXEC)_ERROR|D1_COLUMN_NOTFOUND/i;
 
-/** Errors wrap others at most so often. */
+/** The most levels of errors within errors. */
 const DEPTH = 5;
 
-/** How an error is transient; undefined when it is not, or not known to be. An error that wraps one counts like that one. */
+/**
+ * The kind of a transient error; undefined when it is not, or not known to be. An error that wraps one counts like that
+ * one.
+ */
 export function transientOf(error: unknown): Transient | undefined {
   let one = error;
   for (let depth = 0; depth < DEPTH && one instanceof Error; depth++) {

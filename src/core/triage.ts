@@ -10,7 +10,7 @@ export type Readiness =
   | Readonly<{ kind: "early"; at: number }>
   /** It has ended, or another source owns it. */
   | Readonly<{ kind: "done" }>
-  /** There is no request to make of it: it waits. */
+  /** Its event gives no request: it waits. */
   | Readonly<{ kind: "faulty" }>
   /** It ends now, without an attempt. */
   | Readonly<{ kind: "over"; state: "dead"; reason: DeadReason }>

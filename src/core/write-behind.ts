@@ -1,22 +1,23 @@
 /**
- * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is
- * billed.
+ * Write-behind: the parts of a gate's state that are stored before it returns a result, and those that are left to a
+ * later write. Each write is billed.
  *
- * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
- * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
- * What storage lacks is written with the next necessary write, or by the alarm ten seconds after the last one. Few
- * successes set no alarm, because it costs a row and its write another. So a crash loses less than ten seconds of counted
- * successes, or else ten of them at most and no more than this incarnation has stored; and nothing else. The success of a
- * delivery that comes alone is never written for its own sake: see lone-lease.ts.
+ * The object works from memory. Storage may lack changes whose loss is harmless: leases granted out of the slack,
+ * leases that have ended, successes counted, and growth of the window. Everything else is written before the result
+ * goes out. These are written with the next necessary write, or by the alarm ten seconds after the last one. Few
+ * successes set no alarm, because it costs a row and its write another. So a crash loses less than ten seconds of
+ * counted successes, or else ten of them at most and no more than this incarnation has stored; and nothing else. The
+ * success of a lone delivery never causes a write: see lone-lease.ts.
  *
  * `max_concurrency` holds through any crash, and while an instance that was cut off still answers beside its successor
  * (an incarnation is one life of the object in memory). The slack is like a lease that the object grants itself: it is
  * stored, it takes slots, and it expires. Only the incarnation that stored it grants leases out of it, only for ten
- * seconds (thirty in sparse traffic), and only leases that expire before the slack does. An incarnation that begins without memory counts the
- * stored slack as in flight until it expires. So it counts at least what its predecessor has in flight or may still
- * grant, and grants only what the limit leaves beside that. A changed limit is stored before anything is granted under
- * it. One case remains: a limit that is raised and lowered again while the slack of an instance that was cut off lasts,
- * which learns of it too late. That instance learns too late of holds and openings as well.
+ * seconds (thirty in sparse traffic), and only leases that expire before the slack does. An incarnation that begins
+ * without memory counts the stored slack as in flight until it expires. So it counts at least what its predecessor has
+ * in flight or may still grant, and grants only what the limit leaves beside that. A changed limit is stored before
+ * anything is granted under it. One case remains: a limit that is raised and lowered again while the slack of an
+ * instance that was cut off lasts, which learns of it too late. That instance learns too late of holds and openings as
+ * well.
  *
  * At most half of the limit is slack, including what is left of predecessors' slack, so that no incarnation finds the
  * whole limit taken by leases it does not know. There is no slack if the limit is below two; none while the window is
@@ -35,15 +36,15 @@ import { effectiveRate } from "./rate-limit.ts";
 import { results } from "./retry/classify.ts";
 import type { Rollups } from "./rollups.ts";
 
-/** For so long after its last write a gate may grant from memory, and leave successes unwritten. */
+/** How long after its last write a gate may grant from memory, and leave successes unwritten. */
 export const BEHIND_MS = 10_000;
 /** The same in sparse traffic: the rows of a gate that is called every few seconds are most of what its deliveries cost. */
 export const SPARSE_BEHIND_MS = 30_000;
-/** Traffic is sparse while its last two requests were at least so far apart. */
+/** Traffic is sparse while its last two requests were at least this far apart. */
 const SPARSE_GAP_MS = 1_000;
-/** So many successes may be lost with the object's memory in sparse traffic. */
+/** The number of successes that may be lost with the object's memory in sparse traffic. */
 const FEW_SUCCESSES = 10;
-/** So long after live traffic's last request the object may be evicted before it would use its slack. */
+/** The time after live traffic's last request at which the object may be evicted before it would use its slack. */
 const IDLE_MS = 5_000;
 /** No slack for a rate below one send in this time: the next incarnation would wait that long for an unknown send. */
 const SLOWEST_INTERVAL_MS = 1_000;
@@ -56,7 +57,7 @@ export type GateMemory = Readonly<{
   isBehind: boolean;
   /** When the alarm is set for, as far as this incarnation knows. */
   alarmAt: number | null;
-  /** When live traffic asked for a lease last but one. */
+  /** When live traffic made its last request but one for a lease. */
   askedBefore: number;
   /** The duration of live traffic's last lease; 0: not known yet. */
   leaseMs: number;
@@ -66,12 +67,12 @@ export type GateMemory = Readonly<{
 
 type Written = Readonly<{ at: number; leases: ReadonlySet<string>; slack: Slack | null; successes: number }>;
 
-/** What to do before the result goes out. */
+/** The actions before the result goes out. */
 export type GateStep = Readonly<{
   memory: GateMemory;
   /** Whether `memory.state` is to be stored. */
   writes: boolean;
-  /** What to set the alarm to; null to delete it, undefined to leave it. */
+  /** The new time of the alarm; null deletes it, undefined leaves it. */
   alarm?: number | null;
 }>;
 
@@ -120,8 +121,8 @@ export function afterDecision(before: GateMemory, after: GateState, now: number)
 }
 
 /**
- * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
- * them, they stay scheduled for their time, or for the end of what blocks the destination.
+ * Handles the alarm: unstored changes are written, and drains are enqueued if they are due. If it is too early for
+ * them, they stay scheduled for their time, or for the end of the block of the destination.
  */
 export function afterAlarm(
   before: GateMemory,
@@ -158,8 +159,8 @@ function withState(before: GateMemory, state: GateState, now: number): GateMemor
 }
 
 /**
- * Whether what storage lacks may wait for the alarm. What comes alone is written at once, because setting the alarm and
- * its write cost a row each.
+ * Whether unstored changes may wait for the alarm. A lone change is written at once, because setting the alarm and its
+ * write cost a row each.
  */
 function mayStayBehind(memory: GateMemory, now: number): boolean {
   const { written, alarmAt } = memory;
@@ -170,13 +171,13 @@ function mayStayBehind(memory: GateMemory, now: number): boolean {
   return isSet || isBusy(memory, now);
 }
 
-/** Whether so few successes are unwritten, in sparse traffic, that they may be lost: none of them sets the alarm. */
+/** Whether the unwritten successes are few enough, in sparse traffic, to be lost: then none of them sets the alarm. */
 function lacksFew({ written, successes }: GateMemory): boolean {
   if (!written?.slack || written.slack.grantsUntil - written.at < SPARSE_BEHIND_MS) return false;
   return successes - written.successes <= Math.min(FEW_SUCCESSES, written.successes);
 }
 
-/** Whether live traffic asked twice recently, and continues. */
+/** Whether live traffic made two requests recently, and continues. */
 function isBusy({ state, askedBefore }: GateMemory, now: number): boolean {
   return now - askedBefore < BEHIND_MS && now - state.turns.live.askedAt < IDLE_MS;
 }
@@ -214,8 +215,9 @@ function earlier(a: number | null, b: number | null): number | null {
 }
 
 /**
- * What predecessors' slack leaves of half the limit, and of half the window. It lasts longer in sparse traffic, but only
- * where it leaves the next incarnation a slot beside all stored leases, whose ends may stay unwritten for as long.
+ * The part of half the limit, and of half the window, that predecessors' slack leaves. It lasts longer in sparse
+ * traffic, but only where it leaves the next incarnation a slot beside all stored leases, whose ends may stay unwritten
+ * for as long.
  */
 function slackOf({ state, leaseMs, askedBefore }: GateMemory, now: number): Slack | null {
   const { window, adaptiveLimit } = state.destinationState;

@@ -1,4 +1,4 @@
-/** The zod schemas of shapes. Only what validates requests imports this: zod takes an isolate long to evaluate. */
+/** The zod schemas of shapes. Only modules that validate requests import this: zod takes an isolate long to evaluate. */
 import { z } from "zod";
 import { expectationOf, type NumberShape, type Shape, type ShapeType, type TextShape } from "./shape.ts";
 

@@ -1,8 +1,8 @@
 /**
- * Access tokens for destinations with OAuth 2 client credentials (RFC 6749 §4.4). The destination's gate keeps the token
- * and lets one caller fetch it (gate/access-tokens.ts); an isolate remembers what it has got from there. The token
- * endpoint is called like a receiver: behind the same checks of its address, over one of the invocation's connections,
- * without following redirects, for a bounded time and a bounded answer.
+ * Access tokens for destinations with OAuth 2 client credentials (RFC 6749 §4.4). The destination's gate keeps the
+ * token and lets one caller fetch it (gate/access-tokens.ts); an isolate caches it. The token endpoint is called like a
+ * receiver: behind the same checks of its address, over one of the invocation's connections, without following
+ * redirects, for a bounded time and a bounded answer.
  */
 
 import {
@@ -35,12 +35,12 @@ export type ClientCredentials = Readonly<{
 
 export type AccessToken = Readonly<{ kind: "token"; token: string; sealed: string }>;
 
-/** There is none; `until` (epoch ms) none is fetched. */
+/** There is no token, and none is fetched before `until` (epoch ms). */
 export type NoToken = TokenFault & Readonly<{ until: number }>;
 
 type Wanted = Readonly<{
   destination: string;
-  /** Stands for the credentials: other ones have other terms. */
+  /** Identifies the credentials: a change of credentials changes it. */
   terms: string;
   credentials: ClientCredentials;
   /** A sealed token that the receiver has refused. */
@@ -68,7 +68,7 @@ export async function accessTokenFor(services: Services, wanted: Wanted): Promis
   if (found.kind === "failed") return found;
   const token = await opened(services, destination, found.sealed);
   if (token) return token;
-  // Sealed with a master key that has been removed since: as good as none.
+  // Sealed with a master key that has been removed since: unusable.
   const another = await fromGate(services, wanted, found.sealed);
   if (another.kind === "failed") return another;
   const unreadable = tokenUnavailable("gave a token that cannot be opened");
@@ -97,7 +97,7 @@ async function fromGate(
     const { sealed, usableUntil: until } = found;
     accessTokens.set(destination, { terms, sealed, usableUntil: until });
   }
-  // What this isolate remembers has been refused, or is about to expire.
+  // The cached token was refused, or is about to expire.
   else accessTokens.delete(destination);
   return (
     found ?? {
@@ -107,7 +107,10 @@ async function fromGate(
   );
 }
 
-/** Fetches the token under the gate's claim, and hands it in. A failure is handed in too: others wait for it. */
+/**
+ * Fetches the token under the gate's claim, and stores it there. A failure is stored too, because others wait for the
+ * result.
+ */
 async function fetchForAll(
   services: Services,
   { destination, terms, credentials, connect }: Wanted,
@@ -130,7 +133,7 @@ async function fetchForAll(
     sealed,
     usableUntil: until,
   });
-  // Without the gate it is good for this isolate at least.
+  // Without the gate, this isolate can still use it.
   return kept ?? { kind: "token", sealed, obtainedAt: now(), usableUntil: until };
 }
 

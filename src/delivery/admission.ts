@@ -42,7 +42,7 @@ const UNREADY_MS = 60_000;
 /** After an unreachable gate, retry after this, plus up to 100 % jitter. */
 const UNREACHABLE_MS = 5_000;
 
-/** Which of the deliveries are to be attempted now, with what is sent, and what becomes of the others. */
+/** Decides which deliveries are to be attempted now, with what is sent, and what happens to the others. */
 export async function triage(
   services: Services,
   loaded: readonly LoadedDelivery[],
@@ -74,7 +74,7 @@ export async function triage(
   return { due: ready, dispositions: [...dispositions, ...parked.map((delivery) => ({ delivery }))] };
 }
 
-/** Whether the event is sent as it was posted, for certain: the code of other forms is loaded for others alone. */
+/** Whether the event is sent as it was posted, for certain: the code for other forms is loaded only for others. */
 function isPlain({ destination, event }: LoadedDelivery): boolean {
   const { transform, template } = destination;
   return !transform && !template && !isSubscription(destination) && event.version === undefined;
@@ -128,7 +128,7 @@ function withoutAttempt(
 
 type DeliveryLease = LeaseRun<LoadedDelivery, Finished>;
 
-/** What every stage knows: the destination, and what is decided so far. */
+/** The fields of every stage: the destination, and what is decided so far. */
 type Stage<Name extends string> = Readonly<{
   stage: Name;
   destination: Destination;
@@ -142,21 +142,24 @@ type Stage<Name extends string> = Readonly<{
  */
 export type Dispatch = Due | Decided | Unreachable | Refused | Leased | Recorded;
 
-/** Deliveries for which the gate is queried together. */
+/** Deliveries that one call of the gate is for. */
 export type Due = Stage<"due"> &
   Readonly<{
     request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
     source: DueSource;
     /** How many connections the attempts can have; all of the invocation's by default. */
     connections?: number;
-    /** The lease in use that this one goes on from without a pause. */
+    /** The lease in use that this one continues without a pause. */
     after?: Readonly<{ lease: string; run: DeliveryLease }> | undefined;
-    /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
+    /** How long to wait for an answer from a receiver that usually takes this long; 0: not known. */
     patienceFor: (usualMs: number) => number;
   }>;
 
 type DueSource =
-  /** They were read from D1 at this time, by this worker's clock; those that the gate does not vouch for are read again. */
+  /**
+   * They were read from D1 at this time, by this worker's clock; those that may have changed since, according to the
+   * gate, are read again.
+   */
   | Readonly<{
       kind: "loaded";
       lookedUpAt: number;
@@ -172,7 +175,7 @@ type LoadAdmitted = (admitted: readonly number[]) => Promise<LoadedAdmitted>;
 export type LoadedAdmitted = Readonly<{
   /** Fewer than were admitted when some have ended meanwhile. */
   deliveries: readonly LoadedDelivery[];
-  /** What ended or must wait without an attempt. */
+  /** Deliveries that ended or must wait without an attempt. */
   dispositions: readonly Disposition[];
   /** How many more must wait, because their bodies would be too much at once. */
   left: number;
@@ -199,7 +202,7 @@ export type Leased = Stage<"leased"> &
 /** `late`: some attempts are still running. */
 export type Recorded = Stage<"recorded"> & Readonly<{ late: boolean }>;
 
-/** Asks the gate for what is due, and starts the attempts that it admits. */
+/** Requests a lease for the due deliveries, and starts the attempts that the gate admits. */
 export async function admitDue(
   services: Services,
   shared: Connections,
@@ -238,7 +241,7 @@ type Admitted = Readonly<{
   sender: Sender;
 }>;
 
-/** Attempts what was admitted. */
+/** Attempts the admitted deliveries. */
 export function startLease(
   services: Services,
   shared: Connections,
@@ -283,7 +286,7 @@ function isSuccess({ outcome }: Finished): boolean {
 }
 
 /**
- * When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused.
+ * If the admitted deliveries cannot be loaded, the lease is useless: it is ended at once, as unused.
  * @param isOutdated whether a delivery may have ended since it was loaded
  */
 async function loadAdmitted(
@@ -300,7 +303,7 @@ async function loadAdmitted(
   try {
     return await source.load(grant.deliveries);
   } catch (error) {
-    // Only a drain leaves anything that waits.
+    // Only a drain leaves some deliveries waiting.
     const left = source.kind === "waiting" ? grant.deliveries.length : 0;
     const unused = { lease: grant.id, signals: [], left };
     await settleDestination(services, destination, unused, { attempts: [], block: undefined });
@@ -329,7 +332,7 @@ export function refusedBy(result: AdmitResult, { destination, dispositions, sour
   return { ...stage, dispositions: [...dispositions, ...own] };
 }
 
-/** What waits in D1 stays there; everything else comes again. */
+/** Deliveries that wait in D1 stay there; all others come again. */
 function unreachable({ now, random }: Services, { destination, dispositions, source }: Due): Unreachable {
   const asked = source.kind === "loaded" ? source.deliveries : [];
   const own = asked.map((delivery) => ({ delivery, retryAt: now() + UNREACHABLE_MS * (1 + random()) }));
@@ -338,12 +341,12 @@ function unreachable({ now, random }: Services, { destination, dispositions, sou
 
 type PreparedAdmission =
   | Readonly<{ kind: "ready"; sender: Sender }>
-  /** `fault` is a sentence, where there is more to say than the reason. */
+  /** `fault` is a sentence, if there is more to say than the reason. */
   | Readonly<{ kind: "unready"; refusal: Refusal; fault?: string }>;
 
 /**
- * What must hold before a destination's gate is asked: its secrets and headers can be opened, its kind can reach it, and
- * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in
+ * The conditions for calling a destination's gate: its secrets and headers can be opened, its kind can reach it, and it
+ * has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in
  * D1, and the sweep has a drain try again.
  */
 export async function prepare(

@@ -1,12 +1,12 @@
 /**
- * Keeping the exchanges of an invocation in R2 (core/archive.ts), where the binding `BODIES` is: never in the way of a
- * delivery.
+ * Stores the exchanges of an invocation in R2 (core/archive.ts), if the binding `BODIES` exists, without delaying
+ * deliveries.
  *
- * - An attempt hands its exchange over and goes on. What was not read yet of the answer is read beside it.
- * - Nothing is written before the batch has been recorded and its messages are done with. Then there are connections that
- * no attempt needs any more, and only those are used (`Connections`); one whose write hangs is not free again.
- * - An invocation holds a bounded amount, and writes for a bounded time. What does not fit, fails or comes too late is
- *   not kept: one line of the log says how much that was, and D1 has the beginning of the answers.
+ * - An attempt passes its exchange on and continues. The unread rest of the answer is read at the same time.
+ * - Nothing is written before the batch has been recorded and its messages are settled. Then some connections are not
+ *   needed for attempts any more, and only those are used (`Connections`); one whose write hangs stays occupied.
+ * - An invocation holds a bounded amount, and writes for a bounded time. Exchanges that do not fit, fail or come too
+ *   late are not stored: one log line counts them, and D1 has the beginning of the answers.
  */
 import {
   type ArchivedExchange,
@@ -21,7 +21,7 @@ import { templateOf } from "../core/message-templates.ts";
 import { transformedUrl } from "../core/transform/url.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import type { Arrived, Services } from "../services.ts";
+import type { ArchivableResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
@@ -32,16 +32,16 @@ import { shownHeaders } from "./shown-request.ts";
 
 /** The most that an invocation holds, answers that are being read counted as if they were the largest. */
 const MOST_HELD_BYTES = 4_194_304;
-/** Bytes of an exchange beside the answer's body, about. */
+/** Bytes of an exchange without the answer's body, approximately. */
 const ABOUT_BYTES = 2_048;
-/** Once the batch is done, the rest of an answer is awaited for no longer. */
+/** Once the batch is done, the rest of an answer is awaited for at most this long. */
 const READ_MS = 2_000;
-/** Writes go on for no longer: the platform ends what runs behind a queue's handler after 30 seconds. */
+/** Writes take at most this long: the platform ends work behind a queue's handler after 30 seconds. */
 const WRITE_MS = 15_000;
-/** Headers of an answer are kept up to so many characters in all. */
+/** Characters of an answer's headers that are stored. */
 const MOST_HEADERS = 16_384;
 
-/** Who holds the connections, among destinations. */
+/** The name under which the archive holds connections, beside destinations' names. */
 const HOLDER = "archive";
 
 type Kept = Readonly<{
@@ -51,7 +51,7 @@ type Kept = Readonly<{
   secrets: readonly string[];
 }>;
 
-/** Of one invocation. */
+/** The archiver of one invocation. */
 class Archiver {
   readonly #services: Services;
   readonly #bucket: R2Bucket;
@@ -59,7 +59,7 @@ class Archiver {
   #room = MOST_HELD_BYTES;
   #kept: Kept[] = [];
   #mayWrite = false;
-  /** How many were not kept, and why the first of them was not. */
+  /** How many exchanges were not stored, and why the first of them was not. */
   #lost: { attempts: number; error: string } | undefined;
 
   constructor(services: Services, bucket: R2Bucket, connections: Connections) {
@@ -68,8 +68,8 @@ class Archiver {
     this.#connections = connections;
   }
 
-  /** Takes an exchange that is to be kept. False: it is not, and the rest of the answer is still the caller's. */
-  take(delivery: LoadedDelivery, contentType: string, arrived: Arrived): boolean {
+  /** Takes an exchange if it is to be stored. False: it is not, and the caller still owns the rest of the answer. */
+  take(delivery: LoadedDelivery, contentType: string, arrived: ArchivableResult): boolean {
     if (!this.#isWanted(arrived)) return false;
     if (this.#room < MOST_BODY_BYTES + ABOUT_BYTES) {
       this.#lose(1, "too much at once");
@@ -86,7 +86,7 @@ class Archiver {
     this.#writeAll();
   }
 
-  #isWanted({ answer }: Arrived): boolean {
+  #isWanted({ answer }: ArchivableResult): boolean {
     if (this.#services.config.bodiesOf === "all") return true;
     return answer !== undefined && !answer.response.ok && (answer.excerpt?.length ?? 0) > SHORT_ANSWER;
   }
@@ -94,7 +94,7 @@ class Archiver {
   #keptOf(
     { event, destination, row, transformed }: LoadedDelivery,
     contentType: string,
-    { startedAt, answer, secrets }: Arrived,
+    { startedAt, answer, secrets }: ArchivableResult,
   ): Kept {
     const { type } = event;
     const made = transformed?.kind === "request" ? transformed : undefined;
@@ -182,9 +182,9 @@ function responseOf(
   return { status, headers, ...encoded(bytes, isCut, secrets), cut: isCut };
 }
 
-type Reader = NonNullable<NonNullable<Arrived["answer"]>["rest"]>;
+type Reader = NonNullable<NonNullable<ArchivableResult["answer"]>["rest"]>;
 
-/** Reading an answer's body to its end, or as far as it is kept. */
+/** Reads an answer's body to its end, or as much as is stored of it. */
 class Reading {
   readonly #chunks: Uint8Array[] = [];
   readonly #rest: Reader | undefined;
@@ -223,7 +223,7 @@ class Reading {
       }
       await this.#rest?.cancel();
     } catch {
-      // It broke off. The part that has arrived is kept.
+      // The body broke off. The part that has arrived is stored.
       this.isCut = true;
     }
   }
@@ -245,7 +245,7 @@ function headersOf(headers: Headers, secrets: readonly string[]): Record<string,
   return Object.fromEntries(kept);
 }
 
-/** Of bytes that are no text, those of the secrets are masked all the same. */
+/** Secrets are masked in bytes that are not text, too. */
 function encoded(bytes: Uint8Array, isCut: boolean, secrets: readonly string[]): Encoded {
   const text = textIn(bytes, isCut);
   if (text !== undefined) return { encoding: "utf-8", body: withoutValues(text, secrets) };
@@ -261,7 +261,7 @@ function characters(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
 }
 
-/** The text that these bytes are, without a character that is cut at the end; undefined when they are none. */
+/** The bytes as text, without a character that is cut at the end; undefined if they are not text. */
 function textIn(bytes: Uint8Array, isCut: boolean): string | undefined {
   for (let cut = 0; cut <= (isCut ? 3 : 0); cut++) {
     const text = textOf(bytes.subarray(0, bytes.byteLength - cut));
@@ -270,7 +270,7 @@ function textIn(bytes: Uint8Array, isCut: boolean): string | undefined {
   return undefined;
 }
 
-/** The services of an invocation that keeps exchanges in the bucket, and what it calls when its batch is done. */
+/** The services of an invocation that stores exchanges in the bucket, and the function to call when its batch is done. */
 export function archiving(
   services: Services,
   bodies: R2Bucket,
@@ -284,8 +284,8 @@ export function archiving(
 }
 
 /**
- * Stores an exchange, unless the name is taken: whoever removes an attempt's content before it is stored takes its name
- * (`emptyExchange`). There is no end to this call: it is the caller's to wait.
+ * Stores an exchange, unless the name is taken: removing an attempt's content before it is stored takes its name
+ * (`emptyExchange`). The call has no timeout; the caller decides how long to wait.
  */
 export async function storeExchange(bucket: R2Bucket, key: AttemptKey, exchange: ArchivedExchange) {
   await bucket.put(archiveNameOf(key), JSON.stringify(exchange), {

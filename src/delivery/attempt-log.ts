@@ -1,9 +1,9 @@
 /**
- * The log of attempts. Lines are billed: successes have none, because gates count them. Only a failed attempt has a line of its
- * own, with one line for the whole invocation that counts what was delivered beside it, as has a lease of which something failed or was left over. With LOG_ATTEMPTS=all each
- * attempt has one. Where Analytics Engine is bound, each attempt leaves a data point as well: its columns have no names
- * of their own, so docs/monitoring.md documents them, and new ones go to the end. Ids and figures only; nothing
- * of the payload, no URL, no secret.
+ * The log of attempts. Lines are billed: successes have none, because gates count them. Only a failed attempt has its
+ * own line, and so has a lease with failed or left-over deliveries; one more line counts what the invocation delivered
+ * besides. With LOG_ATTEMPTS=all each attempt has a line. Where Analytics Engine is bound, each attempt leaves a data
+ * point as well: its columns have no names of their own, so docs/monitoring.md documents them, and new ones go to the
+ * end. Ids and figures only; nothing of the payload, no URL, no secret.
  */
 
 import { deliveryId, eventId } from "../ids.ts";
@@ -16,7 +16,7 @@ import type { Finished } from "./outcome.ts";
 
 /**
  * The services of an invocation that makes attempts: successes are logged together, messages are sent in turn, and
- * exchanges are kept where a bucket is bound. `end` is for the end of its batch.
+ * exchanges are stored if a bucket is bound. Call `end` at the end of its batch.
  */
 export async function attempting(
   given: Services,
@@ -45,7 +45,7 @@ function noCounts() {
   return { delivered: 0, failed: 0, uncounted: 0, slowestMs: 0 };
 }
 
-/** One line for everything delivered since the last, if something was and something else went wrong. */
+/** One line that counts the deliveries since the last such line, if there were any and something else went wrong. */
 export function logCounts({ attemptCounts: counts, log, now }: Services): void {
   if (!counts || counts.delivered === 0) return;
   if (counts.failed + counts.uncounted > 0)
@@ -100,7 +100,7 @@ export function logAttempt(services: Services, finished: Finished): void {
   });
 }
 
-/** One line for a lease of which something failed, was left over or was still running when patience ended. */
+/** One line for a lease with deliveries that failed, were left over, or were still running when patience ended. */
 export function logLease(services: Services, { destination, grant, run }: Leased): void {
   const { done, queue, running } = run;
   const failed = done.filter(({ outcome }) => outcome.row.state !== "delivered").length;

@@ -15,7 +15,7 @@ import type { AccessToken, NoToken } from "./access-token.ts";
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** What stands for a value that is not shown. */
+/** Replaces a value that is not shown. */
 export const MASK = "***";
 
 const text = { kind: "text" } as const;
@@ -25,7 +25,7 @@ function shownFields<const K extends string, const F>(kind: K, fields: F) {
   return { kind: "object", fields: all, others: "dropped" } as const;
 }
 
-/** How requests authenticate, without its secret: as it is stored beside that, and shown. */
+/** The `auth` of requests without its secret: stored in plain text beside the secret, and shown. */
 export const shownAuth = {
   kind: "tagged",
   by: "kind",
@@ -55,7 +55,7 @@ function storedAuth({ auth }: Pick<Columns, "auth">) {
   return shown && typeof sealed === "string" ? { shown, sealed } : "unreadable";
 }
 
-/** As it may be shown; null when there is none, or it cannot be read. */
+/** The part that may be shown; null when there is none, or it cannot be read. */
 export function authOf(destination: Pick<Columns, "auth">): ShownAuth | null {
   const stored = storedAuth(destination);
   return stored === undefined || stored === "unreadable" ? null : stored.shown;
@@ -102,9 +102,9 @@ export function headerOf(auth: ShownAuth): string {
 
 /** A destination's credentials, opened, for the requests of a lease. */
 export type Credentials = Readonly<{
-  /** To be sent now; the names of own headers are spelled as their owner does. */
+  /** The headers to send now; custom names are spelled as configured. */
   headers: () => Headers;
-  /** What of them a receiver may repeat, and nobody else may see. */
+  /** The secrets among them, which a receiver may repeat and nobody else may see. */
   secrets: () => readonly string[];
   /** After a 401: whether there are other credentials now, or why there are none. Absent where there never are. */
   renew?: (sent: Headers) => Promise<Renewal>;
@@ -112,7 +112,7 @@ export type Credentials = Readonly<{
 
 export type Renewal =
   | Readonly<{ kind: "renewed" }>
-  /** They are as good as can be: the receiver's refusal stands. */
+  /** There are no better ones: the receiver's refusal counts. */
   | Readonly<{ kind: "same" }>
   | Readonly<{ kind: "failed"; reason: TokenReason }>;
 
@@ -121,7 +121,7 @@ export const noCredentials: Credentials = { headers: () => ({}), secrets: () => 
 type Opening = Readonly<{
   /** Runs a request on a connection of the invocation. */
   connect: <T>(task: () => Promise<T>) => Promise<T>;
-  /** Have an access token fetched even where that has just failed. */
+  /** Fetch an access token even if that has just failed. */
   force?: boolean | undefined;
 }>;
 
@@ -173,7 +173,7 @@ function headerValueOf(auth: Exclude<ShownAuth, { kind: "oauth2" }>, secret: str
   }
 }
 
-/** @param again has another token than the one refused, if there is any */
+/** @param again obtains a token other than the refused one, if there is any */
 function withToken(
   own: Headers,
   first: AccessToken,

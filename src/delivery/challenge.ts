@@ -68,7 +68,7 @@ export function subscriptionHeader(subscription: string): Readonly<Record<string
   return { "x-mcp-subscription-id": subscription };
 }
 
-/** Compared in constant time: whoever does not know the text must not find it out letter by letter. */
+/** Compared in constant time: an attacker must not find the text out letter by letter. */
 function repeats(answer: string, challenge: string): boolean {
   const [given, right] = [textIn(answer), challenge].map((text) => new TextEncoder().encode(text));
   if (!given || !right || given.byteLength !== right.byteLength) return false;

@@ -19,13 +19,14 @@ export type Connections = Readonly<{
    * `free`, and at the latest when it ends.
    */
   run: <T>(destination: string, task: (free: () => void) => Promise<T>) => Promise<T>;
-  /** So many destinations share them from now on, including those that have no task at the moment. */
+  /** Sets how many destinations share the connections from now on, including those without a task at the moment. */
   shareAmong: (destinations: number) => void;
 }>;
 
 /**
- * An invocation makes one, because what it began earlier may still hold connections. One destination has all of them.
- * @param kept for whom connections are kept that hold none: one for any of them, or one for each
+ * Each invocation has one instance, because earlier work of it may still hold connections. A single destination has all
+ * of them.
+ * @param kept for whom connections are reserved: one for all destinations that hold none, or one for each of these
  */
 export function connections(destinations = 1, kept: "one" | "each" = "one"): Connections {
   let sharing = destinations;
@@ -35,7 +36,7 @@ export function connections(destinations = 1, kept: "one" | "each" = "one"): Con
 
   const heldBy = (destination: string) => held.get(destination) ?? 0;
 
-  /** The first of those whose destination holds the fewest. */
+  /** The first task among those whose destination holds the fewest connections. */
   function fewestFirst(): Waiter | undefined {
     let [best] = waiting;
     for (const waiter of waiting)

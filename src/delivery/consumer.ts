@@ -36,7 +36,7 @@ const SOURCE = "queue";
 /** When nothing can be done for the batch (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
-/** A further database that takes longer to be read keeps the deliveries of the others waiting no more. */
+/** How long deliveries wait for a slower further database. */
 const DATABASE_PATIENCE_MS = 1_000;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
@@ -61,7 +61,7 @@ async function deliver(services: Services, shared: Connections, messages: readon
   await ackOrRetryAll(services, batch);
 }
 
-/** In portions, where all bodies together would be too much for the memory. */
+/** In portions, if all bodies together would be too much for the memory. */
 async function deliverPortions(services: Services, batch: Batch, first: Portion): Promise<void> {
   let rest = await deliverPortion(services, batch, first);
   while (rest.length > 0) rest = await deliverPortion(services, batch, portionOf(services, batch, rest));
@@ -114,7 +114,7 @@ async function deliverTriaged(services: Services, batch: Batch, { own, sourceOf,
   }
 }
 
-/** Has one destination's deliveries admitted, attempted, recorded and settled, whatever becomes of the others'. */
+/** Has one destination's deliveries admitted, attempted, recorded and settled, independently of the others. */
 async function deliverTo(services: Services, batch: Batch, dispatch: ToDeliver): Promise<void> {
   try {
     const ownerOf = (delivery: LoadedDelivery) => batch.messageOf(delivery)?.owner;
@@ -137,13 +137,13 @@ type Batch = {
   readonly connections: Connections;
   /** Destinations that share them at the moment. */
   readonly sharing: Set<string>;
-  /** What further databases bring late. */
+  /** Deliveries of further databases that arrive late. */
   readonly later: Promise<void>[];
   /** The deliveries that a message must come again for. */
   readonly retries: Map<MessageGroup, Disposition[]>;
   /** Messages that must come again with everything that they hold. */
   readonly postponed: Set<MessageGroup>;
-  /** Those with deliveries that could not be loaded or recorded, and why the first of these could not. */
+  /** Messages with deliveries that could not be loaded or recorded, and the first error. */
   readonly failed: { readonly messages: Set<MessageGroup>; error: unknown };
 };
 
@@ -164,7 +164,7 @@ function newBatch(services: Services, shared: Connections, messages: readonly Me
 /** Parts that are loaded together. */
 type Portion = Readonly<{
   parts: readonly BundlePart[];
-  /** Before anything of it is read. */
+  /** A portion of which nothing was read yet. */
   lookedUpAt: number;
   load: () => Promise<Loaded>;
 }>;
@@ -182,7 +182,7 @@ function portionOf(services: Services, { messages }: Batch, parts: readonly Bund
   return { parts, lookedUpAt, load: () => loadDeliveries(services, parts, options) };
 }
 
-/** Loads a portion. A retry that has an owner elsewhere is left to that until it is overdue. */
+/** Loads a portion. A retry that another message owns is left to that message until it is overdue. */
 async function load(services: Services, batch: Batch, portion: Portion) {
   const { messages, messageOf, postponed } = batch;
   const { missing, unknown, ...loaded } = await portion.load();
@@ -196,7 +196,7 @@ async function load(services: Services, batch: Batch, portion: Portion) {
   return { ...loaded, deliveries };
 }
 
-/** Whether the delivery waits, and its message has it attempted all the same. */
+/** Whether the delivery waits and its message requests an attempt nevertheless. */
 function takesWaiting(message: MessageGroup | undefined, { row }: LoadedDelivery): boolean {
   return row?.state === "waiting" && message?.takesWaiting === true;
 }
@@ -303,7 +303,7 @@ function keepRetries({ messageOf, retries }: Batch, dispositions: readonly Dispo
   }
 }
 
-/** Messages of deliveries that could not be loaded or recorded come again, because nothing is known of these. */
+/** Retries messages whose deliveries could not be loaded or recorded, because their state is unknown. */
 function keepFailure({ failed }: Batch, messages: ReadonlySet<MessageGroup>, error: unknown): void {
   failed.error ??= error;
   for (const message of messages) failed.messages.add(message);

@@ -1,10 +1,10 @@
 /**
- * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them fail, it
- * need not have been a delivery: a crash of the invocation or a fault of the platform fails the whole batch. Deliveries
- * that were never attempted wait, and are drained in ever smaller portions. Each of the others gets a message of its own;
- * one that was alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send
- * it again. One in flight does not while its sender may live, who alone knows how the attempt ends: its message comes again
- * when that is lost.
+ * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. The cause need not be a
+ * delivery: a crash of the invocation or a fault of the platform fails the whole batch. Deliveries that were never
+ * attempted wait, and are drained in ever smaller portions. Each of the others gets a message of its own; one that was
+ * alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send it again.
+ * One in flight does not end while its sender may live, because only the sender knows how the attempt ends: its message
+ * comes again when the sender is lost.
  *
  * The dead-letter queue may lose its messages too. That loses no delivery: the sweep has found untried ones and overdue
  * retries by then, or finds them after the grace period.
@@ -56,7 +56,7 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
   const untried: LoadedDelivery[] = [];
   const tried: LoadedDelivery[] = [];
   for (const [message, own] of Map.groupBy(distinct(deliveries, messages), messageOf)) {
-    // A retry that has an owner elsewhere is left to that.
+    // A retry that another message owns is left to that message.
     if (!message) continue;
     const isAlone = message.isWhole && own.length === 1;
     for (const delivery of own.filter(isQueued)) {
@@ -67,7 +67,7 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
   return { alone, untried, tried };
 }
 
-/** Neither ended nor waiting, which is the drain's. */
+/** Neither ended nor waiting. Waiting ones belong to the drain. */
 function isQueued({ row }: LoadedDelivery): boolean {
   return row === undefined || isToRetry(row);
 }

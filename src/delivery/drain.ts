@@ -1,14 +1,14 @@
 /**
- * The drain: delivers what waits for one destination, as far as its gate admits and its time lasts.
+ * The drain: delivers the waiting deliveries of one destination, as far as its gate admits and its time lasts.
  *
  * The gate's alarms start it. When the gate refuses, that refusal sets the next alarm; when the drain's own time is
- * over, it sends a message for the next drain itself; when nothing is left, it notifies the gate. A drain that dies loses
- * nothing: its lease expires, and the gate's alarm fires then.
+ * over, it sends a message for the next drain itself; when nothing is left, it notifies the gate. A drain that dies
+ * loses nothing: its lease expires, and the gate's alarm fires then.
  *
  * Drains run side by side in an invocation, and share its connections, leases and their sizes (jobs/upkeep.ts).
  *
- * It works in steps: look at what waits, have it admitted, attempt it. A step begins while the one before it is still
- * being attempted, so that neither connections nor send slots are idle between two leases.
+ * It works in steps: find waiting deliveries, request a lease, attempt them. A step begins while the one before it is
+ * still being attempted, so that neither connections nor send slots are idle between two leases.
  */
 
 import type { AdmitResult } from "../core/admit.ts";
@@ -59,8 +59,8 @@ type DrainContext = Readonly<{
 }>;
 
 /**
- * What follows a step. `more`: another step. `crowded`: another step, over a wider range, because other drains hold most
- * of this one. `gate`: the gate's alarm starts the next drain. `empty`: nothing waits.
+ * The continuation after a step. `more`: another step. `crowded`: another step, over a wider range, because other
+ * drains hold most of this one. `gate`: the gate's alarm starts the next drain. `empty`: nothing waits.
  */
 type Next = "more" | "crowded" | "gate" | "empty";
 
@@ -73,7 +73,7 @@ type Step = {
   isFollowed: boolean;
 };
 
-/** A step that has begun, or what follows when there was nothing to begin. */
+/** A step that has begun, or what follows if there was nothing to begin. */
 type Begun = Step | Readonly<{ kind: "nothing"; next: Next }>;
 
 function nothing(next: Next): Begun {
@@ -88,13 +88,13 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   const most = Math.ceil(STEPS / sideBySide());
   const databases = allOf(services).length;
   let steps = 0;
-  /** Its receiver takes long: after a lease the next drain's turn comes, in case somebody waits for this one. */
+  /** The receiver is slow: after a lease the next drain gets its turn, in case another one waits for this one. */
   let isSlow = false;
-  /** How far it looks for deliveries that no other drain holds. */
+  /** How far it searches for deliveries that no other drain holds. */
   let distance = 0;
 
   function hasTime(): boolean {
-    // Its first step is left to whoever has begun it.
+    // The caller that began its first step ends it.
     const hasQueries = steps === 0 || mayBeginSteps(queries(), databases, sideBySide() + toCome());
     return !isSlow && steps < most && hasQueries && services.now() < endsAt;
   }
@@ -125,7 +125,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
     if (begun.status === "rejected") throw ended.status === "rejected" ? ended.reason : begun.reason;
     const following = begun.value;
     if (ended.status === "fulfilled") return following ?? nothing(ended.value);
-    // Started attempts are recorded, whatever becomes of the other step.
+    // Started attempts are recorded even if the other step fails.
     if (following) await endStep(context, following);
     throw ended.reason;
   }
@@ -149,7 +149,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   if (goesOn(begun.next)) await services.drains.send(message);
 }
 
-/** Deliveries under one lease. If one of them crashes the drain, its repeats take ever fewer, and get past it. */
+/** Deliveries under one lease. If one of them crashes the drain, repeats take fewer and fewer, and so get past it. */
 function portionAt(attempts: number): number {
   return Math.max(1, Math.floor(LEASED / SHRINKS_BY ** (attempts - 1)));
 }
@@ -170,17 +170,18 @@ function isDecided({ dispatch }: Step): boolean {
 
 type StepBounds = Readonly<{
   destination: string;
-  /** What to look at, by how much of it this drain holds already. */
+  /** The range to read, given how much of it this drain holds already. */
   rangeFor: (own: number) => DrainRange;
-  /** Deliveries that it may take under a lease. */
+  /** The number of deliveries that it may take under a lease. */
   portion: number;
   /** The time that the drain has left. */
   leftMs: number;
 }>;
 
 /**
- * Looks at what waits, has it admitted and starts the attempts; or what follows where there is nothing to admit.
- * @param former the step that is still being attempted: this one goes on from it without a pause
+ * Reads waiting deliveries, has them admitted and starts the attempts; or returns what follows if there is nothing to
+ * admit.
+ * @param former the step that is still being attempted: this one continues it without a pause
  */
 async function beginStep(
   context: DrainContext,
@@ -195,7 +196,7 @@ async function beginStep(
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
   if (others.length === 0) {
-    // Perhaps only its own deliveries wait: the drain reads again when they have ended.
+    // Perhaps only deliveries of this drain wait: it reads again when they have ended.
     if (!former) await atGate(services, id, "reportEmptyDrain", lookedAt);
     return nothing("empty");
   }
@@ -206,7 +207,7 @@ async function beginStep(
   }
   const ready = await withoutFaulty(context, destination, others);
   if (ready.length === 0) {
-    // A version that makes requests of them wakes the gate up.
+    // They wait for a version that makes requests of them, which wakes up the gate.
     await atGate(services, id, "reportEmptyDrain", lookedAt);
     return nothing("empty");
   }
@@ -243,7 +244,7 @@ async function withoutFaulty(
   return events.filter((event) => !ids.has(event));
 }
 
-/** Whether others hold so much of what was looked at that it was not worth a request. */
+/** Whether other drains hold so much of the range that a request was not worth it. */
 function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
   return inFlight !== null && lookedAt - inFlight.deliveries.length < LEASED / 2;
 }
@@ -270,7 +271,7 @@ async function admitWaiting(
   return admitDue(services, connections, { stage: "due", dispositions: [], source, ...waiting });
 }
 
-/** As they were admitted: the order in which they are to be attempted. */
+/** In the order of admission, which is that of the attempts. */
 function inOrder(
   deliveries: readonly LoadedDelivery[],
   admitted: readonly number[],
@@ -284,7 +285,7 @@ function eventsOf({ bundle, indexes = [] }: BundlePart): number[] {
   return indexesOf(indexes).map((index) => eventAt(bundle, index));
 }
 
-/** Ends waiting deliveries whose bundle does not plan them any more. */
+/** Ends waiting deliveries that their bundle does not plan any more. */
 async function endOrphans(services: Services, destination: Destination, events: readonly number[]) {
   if (events.length === 0) return;
   const { id } = destination;
@@ -296,12 +297,12 @@ async function endOrphans(services: Services, destination: Destination, events: 
 /** Awaits the attempts of a step, records and settles them. */
 async function endStep({ services, recorder }: DrainContext, step: Step): Promise<Next> {
   const { dispatch } = step;
-  // When the next step has been admitted already, the gate knows more than this.
+  // If the next step has been admitted already, the gate knows more than this drain.
   const continues = () => mayGoOn(step) && !step.isFollowed;
   const pipeline = new Pipeline(services, recorder);
   const { dispositions, late } = await pipeline.end(dispatch, { continues });
   await sendRetries(services, dispositions);
-  // It was admitted, and nothing has come of it: the gate has a drain come again in a while.
+  // It was admitted, but led to nothing: the gate schedules a drain after a while.
   const isIdle = dispatch.stage === "leased" && !hasProgress(dispositions);
   if (late || isIdle || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   if (step.isCrowded) return "crowded";

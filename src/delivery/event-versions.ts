@@ -37,7 +37,7 @@ export function isConverted(event: Posted, destination: Getting): boolean {
   return version !== undefined && versionFor({ ...event, version }, destination) !== version.version;
 }
 
-/** The versions of those types whose events are converted; reads nothing where none is. */
+/** The versions of the types whose events are converted; reads nothing if there are none. */
 export async function versionsToConvert(
   { db }: Pick<Services, "db">,
   pairs: readonly Readonly<{ event: Posted; destination: Getting }>[],
@@ -76,7 +76,7 @@ export async function conversions(services: Pick<Services, "memory">): Promise<C
     };
 }
 
-/** The event with its data and headers as the destination gets them; or why there are none. */
+/** The event with its data and headers as the destination gets them; or why that is impossible. */
 export async function converted<E extends WithBody>(
   services: Pick<Services, "memory">,
   event: E,

@@ -120,7 +120,7 @@ export async function reportLimited(services: Services, member: Member, attempt:
   if (waitMs > 0) await report(services, member, { limited, waitMs });
 }
 
-/** What concerns the receiver as a whole: it failed, it could not be connected to, or it asked for less. */
+/** Outcomes that concern the receiver as a whole: it failed, could not be connected to, or asked for less. */
 function troubleIn(attempts: readonly Ended[], now: number) {
   const failures = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "unhealthy");
   const throttled = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "throttled");
@@ -135,7 +135,7 @@ function troubleIn(attempts: readonly Ended[], now: number) {
   };
 }
 
-/** No path can cause these. With a status they are an answer, which a path may have forged. */
+/** A path cannot cause these. With a status they are an answer, which a path may have forged. */
 function isUnreached(exchange: Exchange): boolean {
   const { kind } = exchange;
   return (kind === "refused" || kind === "dns" || kind === "tls") && exchange.status === undefined;

@@ -1,6 +1,6 @@
 /**
- * Whether a destination is in a group, and what that means for its leases. One in no group costs no call but its gate's, and
- * the code of groups (group-member.ts) is loaded with the first member.
+ * Whether a destination is in a group, and what that means for its leases. A destination without a group costs no call
+ * except its gate's, and the code of groups (group-member.ts) is loaded with the first member.
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
 import type { DestinationState } from "../core/destination-state.ts";
@@ -35,8 +35,8 @@ export function groupOf(
 }
 
 /**
- * The hosts whose destinations are in a group without saying so: the operator's list, or those that were counted, a minute
- * old at most. Where these cannot be read, older ones are used; without any it rejects.
+ * The hosts whose destinations are in a group by default: the operator's list, or the counted ones, at most a minute
+ * old. If these cannot be read, older ones are used; without any it rejects.
  */
 export async function sharedHostsOf({ config, db, memory, now }: Services): Promise<readonly string[]> {
   const { sharedHosts: shared = [] } = config;
@@ -61,7 +61,7 @@ export async function memberOf(services: Services, destination: Destination): Pr
   return group === undefined ? undefined : { destination, group };
 }
 
-/** The same, and undefined where it cannot be known: leases are settled all the same. */
+/** The same, or undefined where it cannot be known: leases are settled nevertheless. */
 function knownMemberOf(services: Services, destination: Destination): Promise<Member | undefined> {
   return memberOf(services, destination).catch(() => undefined);
 }
@@ -102,7 +102,7 @@ export function reportThrottled(services: Services, destination: Destination, at
   services.background(reported);
 }
 
-/** What other leases have learned of the destination, and other members of its group. */
+/** The knowledge of other leases about the destination, and that of other members of its group. */
 export async function learnedState(
   services: Services,
   destination: Destination,

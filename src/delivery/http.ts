@@ -1,7 +1,6 @@
 /**
- * Exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
- * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
- * needs to see.
+ * Exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: every failure is
+ * an outcome. Redirects are not followed, and no more of an answer is read than its operator needs to see.
  */
 import { bodyFormOf, dataIn, type Payload } from "../core/content.ts";
 import type { AttemptError } from "../core/reasons.ts";
@@ -11,7 +10,7 @@ import type { TransformedRequest } from "../core/transform/result.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
-import type { Arrived, Services } from "../services.ts";
+import type { ArchivableResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
 import { unlessAborted } from "../time.ts";
@@ -22,13 +21,13 @@ export type OutgoingCall = Readonly<{
   exchange: Exchange;
   startedAt: number;
   endedAt: number;
-  /** Where a redirect would have led: it is not followed. */
+  /** The target of a redirect, which is not followed. */
   location?: string;
-  /** The beginning of the body: of a refusal's, or of any where the order says `isShown`. */
+  /** The beginning of the body: of a refusal's, or of any if the order has `isShown`. */
   excerpt?: string;
-  /** The response's headers, where the order says `isShown`. */
+  /** The response's headers, if the order has `isShown`. */
   headers?: Readonly<Record<string, string>>;
-  /** The whole exchange is kept: see archiver.ts. */
+  /** The whole exchange is stored: see archiver.ts. */
   isArchived?: true;
   /** How many more requests the receiver says it will take. */
   limits?: StatedLimits;
@@ -43,16 +42,16 @@ export type Outgoing = Readonly<{
   headers: Readonly<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
   signal: AbortSignal;
-  /** The method, path and query that a transformation has made; absent: POST to the destination's URL. */
+  /** The method, path and query that a transformation has set; absent: POST to the destination's URL. */
   way?: Way | undefined;
 }>;
 
-/** How a request is made, and what is put behind the destination's URL. */
+/** A request's method, and what is appended to the destination's URL. */
 export type Way = Pick<TransformedRequest, "method" | "path" | "query">;
 
 /**
  * Hands an event to a receiver, over whatever the destination's kind uses (kinds/kind.ts), and returns its response.
- * Throws when there is none: an `ExchangeFailure`, or an error of the runtime.
+ * Throws if there is no response: an `ExchangeFailure`, or an error of the runtime.
  */
 export type PostRequest = (outgoing: Outgoing) => Promise<Response>;
 
@@ -70,24 +69,24 @@ export class ExchangeFailure extends Error {
 type Order = Readonly<{
   post: PostRequest;
   type: string;
-  /** Made for the time at which the call starts. */
+  /** Signed for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
   way?: Way | undefined;
-  /** Credentials for the receiver alone; after a 401 the request is made once more with other ones. */
+  /** Credentials that only the receiver may see; after a 401 the request is made once more with other ones. */
   credentials: Credentials;
-  /** What else of the headers a receiver may repeat, and nobody else may see. */
+  /** Further secrets in the headers, which a receiver may repeat and nobody else may see. */
   secretsIn?: ((headers: Readonly<Record<string, string>>) => readonly string[]) | undefined;
   timeoutMs: number;
   /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
   answered?: (() => void) | undefined;
   /** Reads the headers and the beginning of the body of a success too. */
   isShown?: boolean;
-  /** Keeps the exchange, where it is to be kept. */
-  archive?: ((arrived: Arrived) => boolean) | undefined;
+  /** Archives the exchange, if it is to be archived. */
+  archive?: ((arrived: ArchivableResult) => boolean) | undefined;
 }>;
 
-/** As much of a refusal as D1 keeps of it. The rest is read by the archive alone, if there is one. */
+/** The part of a refusal that D1 stores. Only the archive reads the rest, if there is one. */
 export const EXCERPT_BYTES = 4096;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
@@ -104,7 +103,7 @@ export async function call(services: Services, order: Order): Promise<OutgoingCa
     ...credentials.secrets(),
     ...sent.flatMap((headers) => order.secretsIn?.(headers) ?? []),
   ];
-  const archive = (answer?: Arrived["answer"]) =>
+  const archive = (answer?: ArchivableResult["answer"]) =>
     order.archive?.({ startedAt, secrets, ...(answer && { answer }) }) ?? false;
   try {
     const headers = await headersAt(startedAt);
@@ -133,7 +132,7 @@ export async function call(services: Services, order: Order): Promise<OutgoingCa
   }
 }
 
-/** Within the attempt's time, or else there is no token. */
+/** Within the attempt's time; otherwise there is no token. */
 async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSignal) {
   if (!renew) return undefined;
   return unlessAborted(renew(sent), signal).catch((error): Renewal => {
@@ -146,7 +145,7 @@ type Answer = Pick<OutgoingCall, "exchange" | "location" | "headers" | "excerpt"
 
 type Reading = Readonly<{
   secrets: () => readonly string[];
-  archive: (answer: Arrived["answer"]) => boolean;
+  archive: (answer: ArchivableResult["answer"]) => boolean;
   isShown: boolean;
 }>;
 
@@ -166,7 +165,7 @@ async function readAnswer(
     : { chunks: [], rest: response.body?.getReader() };
   const excerpt = isRead ? excerptIn(chunks) : undefined;
   const isArchived = archive({ response, excerpt, chunks, rest });
-  // An error of a body that nobody reads changes nothing.
+  // An error of an unread body changes nothing.
   if (rest && !isArchived) await rest.cancel().catch(() => {});
   return {
     exchange: exchangeOf({ status, header, excerpt }),
@@ -199,9 +198,9 @@ async function unread({ body }: Response): Promise<void> {
   await body?.cancel().catch(() => {});
 }
 
-type Beginning = Pick<NonNullable<Arrived["answer"]>, "chunks" | "rest">;
+type Beginning = Pick<NonNullable<ArchivableResult["answer"]>, "chunks" | "rest">;
 
-/** At least `EXCERPT_BYTES` of a body, or all of it; of one that breaks off, what has arrived. */
+/** At least `EXCERPT_BYTES` of a body, or all of it; if it breaks off, the part that has arrived. */
 async function beginningOf({ body }: Response): Promise<Beginning> {
   const rest = body?.getReader();
   const chunks: Uint8Array[] = [];
@@ -255,7 +254,7 @@ function failureOf(error: unknown): Exchange {
 
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & OutgoingCall;
 
-/** The message that is sent: all but `attempt`, its number from 1, is the same on every attempt. */
+/** The message that is sent: all except `attempt`, its number from 1, is the same on every attempt. */
 export type Message = Readonly<{
   id: string;
   type: string;
@@ -265,7 +264,7 @@ export type Message = Readonly<{
 }> &
   Payload;
 
-/** The text that is these bytes in UTF-8, a byte order mark included; undefined when there is none. */
+/** The bytes decoded as UTF-8, a byte order mark included; undefined if they are not UTF-8. */
 export function textOf(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -274,17 +273,17 @@ export function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** The text in UTF-8, as a body. */
+/** The text encoded as UTF-8, as a body. */
 export function bodyOfText(text: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array(new TextEncoder().encode(text));
 }
 
-/** The text, if people can read it: a NUL is in binary content alone. */
+/** The text, if people can read it: only binary content has a NUL. */
 export function readable(text: string | undefined): string | undefined {
   return text?.includes("\0") ? undefined : text;
 }
 
-/** The payload of an event as it was posted: other content whole, of JSON the envelope or the data alone. */
+/** The payload of an event as it was posted: for JSON the envelope or only the data, otherwise the whole content. */
 export function plainPayload(
   {
     type,
@@ -328,13 +327,13 @@ export function transformedRequest(made: TransformedRequest, posted: Headers = {
 /** The parts that a destination's requests are made with. */
 export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: PostRequest }>;
 
-export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
+type ExchangeOptions = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(
   services: Services,
   delivery: LoadedDelivery,
-  { sender, ...how }: How,
+  { sender, ...how }: ExchangeOptions,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { payload, way, headers } = requestOf(delivery);
@@ -348,7 +347,7 @@ export async function send(
     secretsIn: (sent: Readonly<Record<string, string>>) => sentSecrets(sent, headers, destination),
     body: payload.body,
     way,
-    archive: (arrived: Arrived) =>
+    archive: (arrived: ArchivableResult) =>
       services.archiveExchange?.(delivery, payload.contentType, arrived) ?? false,
     ...how,
   };
@@ -356,8 +355,8 @@ export async function send(
 }
 
 /**
- * Ours are set over the destination's, whose names may be spelled in any case, and those over the event's. A plain object:
- * the request makes its `Headers` from it once.
+ * Breakwater's headers replace the destination's, whose names may be spelled in any case, and these replace the
+ * event's. A plain object: the request makes its `Headers` from it once.
  */
 export async function requestHeadersOf(
   { config }: Pick<Services, "config">,

@@ -33,7 +33,7 @@ import type { Disposition } from "./outcome.ts";
 export type MessageGroup = Readonly<{
   message: Message;
   parts: readonly BundlePart[];
-  /** Nothing that the message names belongs to another. */
+  /** All deliveries that the message names belong to it. */
   isWhole: boolean;
   owner: string | undefined;
   takesWaiting: boolean;
@@ -90,7 +90,7 @@ export function groupMessages(services: Services, batch: MessageBatch): MessageG
   });
 }
 
-/** What no message before has claimed of a part: the part itself, in the ordinary case. */
+/** The part without what earlier messages have claimed: usually the part itself. */
 function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<string, Runs>): BundlePart[] {
   const { bundle, destinations, indexes = ALL } = part;
   const rests = new Map<string, readonly number[]>();
@@ -184,8 +184,8 @@ export async function postpone(services: Services, messageGroup: MessageGroup, d
 }
 
 /**
- * When to come for the first of them, and for those that are due soon after it: one invocation for all of these. None
- * comes before its time, nor later than its slack allows.
+ * The time of the first of them and of those that are due soon after it: one invocation serves all of these. None comes
+ * before its time, nor later than its slack allows.
  */
 export function wakeUpAt(open: readonly Pick<OpenDelivery, "at" | "slackMs">[]): number {
   let until = Number.POSITIVE_INFINITY;
@@ -243,8 +243,8 @@ function messageFor(
 }
 
 /**
- * Has deliveries that wait attempted now, with live traffic: they wait for no drain. When the queue does not take their
- * messages, drains come for them.
+ * Has waiting deliveries attempted now, with live traffic, without a drain. If the queue does not take their message,
+ * drains come for them.
  */
 export async function attemptWaiting(services: Services, keys: readonly DeliveryKey[]): Promise<void> {
   if (keys.length === 0) return;

@@ -19,11 +19,11 @@ import type { Attempt } from "./http.ts";
 /** The action that a delivery needs. */
 export type Disposition = Readonly<{
   delivery: LoadedDelivery;
-  /** What to write; undefined when nothing has changed. */
+  /** The row to write; undefined when nothing has changed. */
   row?: DeliveryRecord;
   /** When its message must come again, epoch ms; undefined when this message, or this drain, is done with it. */
   retryAt?: number;
-  /** It was answered with 410: the destination is to be paused. */
+  /** The answer was 410: the destination is to be paused. */
   gone?: boolean;
 }>;
 
@@ -64,8 +64,8 @@ export function attemptDisposition({ attempt, outcome }: Finished, owner: string
 }
 
 /**
- * A delivery that waits already is not written again: why it waits at the moment is the gate's to say. Nor is one behind
- * another of its line, which waits when that has ended.
+ * A delivery that already waits is not written again, because the gate knows the current reason. Nor is one behind
+ * another of its line, which will wait when that one has ended.
  */
 export function waitingDisposition(delivery: LoadedDelivery, refusal: Refusal): Disposition {
   return delivery.row?.state === "waiting" || standsBehind(delivery)
@@ -73,7 +73,10 @@ export function waitingDisposition(delivery: LoadedDelivery, refusal: Refusal): 
     : { delivery, row: waitingRow(delivery, refusal) };
 }
 
-/** Its destination's transformation makes no request: it waits for another version, whatever else it waited for. */
+/**
+ * Its destination's transformation makes no request: it waits for another version, even if it waited for something
+ * else.
+ */
 export function faultyDisposition(delivery: LoadedDelivery): Disposition {
   const refusal = { reason: "transform_failed", until: null } as const;
   const isKnown = delivery.row?.reason === refusal.reason;
@@ -172,13 +175,13 @@ function withAgeLimit(
   return { ...row, firstAttemptAt: startedAt, giveUpAt: ageLimitOf(policy, startedAt, startedAt, bound) };
 }
 
-/** How many attempts of this generation had this cause, of those that the log still has. */
+/** How many attempts of this generation had this cause, among those that the log still has. */
 function countOfCause(cause: Cause, { log, attempts }: DeliveryRow): number {
   const ofThisGeneration = log.slice(Math.max(0, log.length - attempts));
   return ofThisGeneration.filter(({ status, error }) => cause === (error ?? `http_${status}`)).length;
 }
 
-/** How long the attempt just made had been waited for: from the end of the last one until it was due. */
+/** The wait before the attempt just made: from the end of the last one until it was due. */
 function previousDelay({ log, nextAttemptAt }: DeliveryRow): { previousDelayMs?: number } {
   const last = log.at(-1);
   if (!last || nextAttemptAt === null) return {};

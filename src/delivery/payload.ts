@@ -13,12 +13,12 @@ type StoredEvent = Readonly<{
   contentType?: string | undefined;
 }>;
 
-/** What decides about the payload of an event. */
+/** The fields of a destination that determine the payload of an event. */
 export type PayloadForm = Pick<Destination, "body" | "template" | "subscriber" | "eventCursor">;
 
 /**
- * The payload of an event for the destination: content as it was posted, or of JSON the envelope, the data alone, what MCP
- * Events sends, or the message that its template makes of it.
+ * The payload of an event for the destination: content as it was posted, or for JSON the envelope, only the data, the
+ * form of MCP Events, or the message that its template makes of it.
  */
 export function payloadOf(event: StoredEvent, destination: PayloadForm): Payload {
   const { id, type, body, contentType } = event;

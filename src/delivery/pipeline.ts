@@ -34,7 +34,10 @@ import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
 
 /** How long a settle result waits for others of the batch, to be applied together. */
 const APPLY_MS = 250;
-/** How often a run of a key is recorded: so much of it is repeated when it is cut off, and a write more. */
+/**
+ * How often a run of a key is recorded. If a run is cut off, at most this much of it is repeated; each record costs a
+ * write.
+ */
 const RECORD_EVERY_MS = 1_000;
 
 type OwnerOf = (delivery: LoadedDelivery) => string | undefined;
@@ -42,7 +45,10 @@ type OwnerOf = (delivery: LoadedDelivery) => string | undefined;
 type EndOptions = Readonly<{
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
   ownerOf?: OwnerOf;
-  /** Asked when the dispatch is recorded: whether the drain will ask for more at once, if anything has come of this. */
+  /**
+   * Called when the dispatch is recorded: whether the drain will request another lease at once, if this one led to
+   * anything.
+   */
   continues?: () => boolean;
 }>;
 
@@ -51,13 +57,13 @@ type Ending = Exclude<Dispatch, Due | Recorded>;
 /** The part of a run that is on record before its end. */
 type EarlyRecord = {
   readonly finished: Set<Finished>;
-  /** Lines of which more has ended since: what comes next of each has got a row. */
+  /** Lines in which more deliveries have ended since: the next one of each has got a row. */
   readonly followed: Set<string>;
   readonly dispositions: Disposition[];
   readonly gone: StatusChange[];
 };
 
-/** Ends dispatches beside each other. */
+/** Ends dispatches side by side. */
 export class Pipeline {
   readonly #services: Services;
   readonly #recorder: Recorder;
@@ -74,7 +80,7 @@ export class Pipeline {
   }
 
   /**
-   * Awaits what the gate answers and what attempts come to, records it, and settles the lease. Rejects when it cannot be
+   * Awaits the gate's answer and the attempts, records the outcomes, and settles the lease. Rejects when they cannot be
    * recorded: then the lease is not settled either.
    */
   async end(dispatching: Ending | Promise<Ending>, options: EndOptions = {}): Promise<Recorded> {
@@ -87,7 +93,7 @@ export class Pipeline {
         await this.#recordEarly(dispatch, early, options);
       if (dispatch.stage === "leased") await dispatch.run.enough;
     } finally {
-      // In the same step as its report: of two that end at once the first still finds the second coming.
+      // In the same step as its report: when two end at once, the first still finds the second.
       this.#coming -= 1;
     }
     switch (dispatch.stage) {
@@ -107,8 +113,8 @@ export class Pipeline {
   }
 
   /**
-   * Records a run of a key while it is made, so that a kill repeats little of it. A write that fails ends the run, because
-   * nothing may be sent far ahead of what is known to have been.
+   * Records a run of a key while it is made, so that a kill repeats little of it. A write that fails ends the run,
+   * because nothing may be sent far ahead of the record.
    */
   async #recordEarly({ run, grant }: Leased, early: EarlyRecord, { ownerOf }: EndOptions): Promise<void> {
     let isOver = false;
@@ -186,18 +192,18 @@ export class Pipeline {
     try {
       result = await settle(this.#services, leased, continues);
     } finally {
-      // In the same step as what follows: of two that arrive at once the first still finds the second here.
+      // In the same step as what follows: when two arrive at once, the first still finds the second here.
       this.#settling -= 1;
     }
     this.#applyTogether(result ? [result] : [], gone);
   }
 
-  /** Leaves it to the last of those that are settling, but does not wait for a gate that hangs. */
+  /** The last of those that are settling does it, but no one waits for a gate that hangs. */
   #applyTogether(results: readonly DestinationResult[], gone: readonly StatusChange[]): void {
     if (results.length + gone.length > 0) {
       this.#results.push(...results);
       this.#gone.push(...gone);
-      // The invocation lasts so long: it awaits those that are settling.
+      // The invocation lasts until those that are settling have ended.
       if (this.#settling > 0) void this.#services.sleep(APPLY_MS).then(() => this.#apply());
     }
     if (this.#settling === 0) this.#apply();
@@ -211,7 +217,7 @@ export class Pipeline {
   }
 }
 
-/** The dispositions of a run at this moment, those on record excepted; attempts that are still running are in flight. */
+/** The dispositions of a run at this moment, except those on record; attempts that are still running are in flight. */
 function dispositionsOf(
   services: Services,
   { run, recoverAt }: Leased,
@@ -227,7 +233,7 @@ function dispositionsOf(
   ];
 }
 
-/** The attempts of a run that goes on that are to be recorded now. */
+/** The attempts of an unfinished run that are to be recorded now. */
 function earlyDispositions({ done, queue, running }: Leased["run"], early: EarlyRecord, ownerOf: OwnerOf) {
   const fresh = new Map(
     done.filter((one) => !early.finished.has(one)).map((one) => [one.attempt.delivery, one]),
@@ -244,7 +250,7 @@ function earlyDispositions({ done, queue, running }: Leased["run"], early: Early
   return { ended: finished, dispositions: withRows(dispositions, early) };
 }
 
-/** The first of each line that has moved up has got a row, which a bit would be refused for. */
+/** The first delivery of each line that has moved up has got a row, so a bit for it would be refused. */
 function withRows(dispositions: readonly Disposition[], { followed }: EarlyRecord): Disposition[] {
   const left = new Set(followed);
   return dispositions.map((one) =>
@@ -259,14 +265,17 @@ function logAndDispose(services: Services, ended: readonly Finished[], ownerOf: 
   });
 }
 
-/** Whether any delivery has been attempted, or has ended without: otherwise another lease would come to nothing too. */
+/**
+ * Whether any delivery has been attempted, or has ended without an attempt: otherwise another lease would lead to
+ * nothing too.
+ */
 export function hasProgress(dispositions: readonly Disposition[]): boolean {
   return dispositions.some(({ row }) => row !== undefined && row.state !== "waiting");
 }
 
 /**
  * Reports the lease to its gate, after its outcomes are recorded.
- * @param continues a drain that will ask for more at once
+ * @param continues whether a drain will request another lease at once
  */
 async function settle(
   services: Services,

@@ -1,7 +1,7 @@
 /**
- * Recording dispositions: an invocation makes one write at a time to each database, and what is reported while one is
- * under way goes together in the next. A write that fails is repeated, because it is safe to repeat. One that does not
- * answer in time is left to itself: the next is made beside it.
+ * Records dispositions: an invocation makes one write at a time to each database; the next write has everything that
+ * was reported meanwhile. A write that fails is repeated, because it is idempotent. One that does not answer in time is
+ * not awaited any longer: the next is made beside it.
  */
 
 import { faultOf } from "../log.ts";
@@ -16,13 +16,13 @@ const TRIES = 3;
 /** Before the second try, doubled before the third; each is shortened by up to half, so that invocations spread. */
 const PAUSE_MS = 250;
 /**
- * How long a report waits where others of the same batch may report in a moment. No longer than a write takes: without
- * it, whoever reports in that time waits for this write, and then for its own.
+ * How long a report waits if others of the same batch may report in a moment. No longer than a write takes: without
+ * this wait, a report in that time would wait for this write, and then for its own.
  */
 export const LINGER_MS = 10;
 /**
- * How long a report waits for another's write where nothing depends on it: no lease, and so no capacity. About as long
- * as a receiver usually takes, so that what was refused is written with what was delivered.
+ * How long a report waits to share a write if no lease, and so no capacity, depends on it. About as long as a receiver
+ * usually takes, so that refused deliveries are written together with delivered ones.
  */
 export const RIDE_MS = 250;
 /**
@@ -42,7 +42,7 @@ type Entry = Readonly<{
 /** A write under way. */
 type Write = Readonly<{ stalledAt: number }>;
 
-/** Of one invocation. */
+/** The recorder of one invocation. */
 export class Recorder {
   readonly #services: Services;
   readonly #lanes = new Map<D1Database, Lane>();
@@ -54,8 +54,8 @@ export class Recorder {
   /**
    * Resolves when the dispositions are in D1, with the pauses of destinations that are gone. Rejects when they cannot
    * be written. They are written at once, or with what is reported while another write is under way.
-   * @param waitMs how long they may wait for others, to share a write. A report without a wait, even an empty
-   *   one, takes along whatever waits
+   * @param waitMs how long they may wait for others, to share a write. A report without a wait, even an empty one,
+   *   takes along all waiting reports
    */
   async report(dispositions: readonly Disposition[], waitMs = 0): Promise<readonly StatusChange[]> {
     const rows = dispositions.flatMap(({ row }) => row ?? []);
@@ -87,11 +87,11 @@ export class Recorder {
 class Lane {
   readonly #services: Services;
   #gathered: Entry[] = [];
-  /** When what is gathered is to be written. */
+  /** When the gathered reports are to be written. */
   #dueAt = Number.POSITIVE_INFINITY;
-  /** The write that those that follow wait for. */
+  /** The current write, which later reports wait for. */
   #current: Write | undefined;
-  /** The last write that is watched for stalling: only one that others wait for is. */
+  /** The last write that is watched for stalling: a write is watched only if reports wait for it. */
   #watched: Write | undefined;
 
   constructor(services: Services) {
@@ -110,7 +110,10 @@ class Lane {
     return recorded.promise;
   }
 
-  /** Writes what is gathered, one write after the other; what a write under way is followed by anyhow is left to it. */
+  /**
+   * Writes the gathered reports, one write after the other, unless a write under way will be followed by another
+   * anyway.
+   */
   write(): void {
     if (!this.#current && this.#gathered.length > 0) void this.#writeAll();
   }
@@ -144,14 +147,14 @@ class Lane {
       this.#current = own;
       this.#dueAt = Number.POSITIVE_INFINITY;
       const entries = this.#gathered.splice(0);
-      // The same time for every repeat: the pauses of this write are found by it, whichever repeat has made them.
+      // The same time for every repeat: this write's pauses are found by it, whichever repeat made them.
       await write(this.#services, entries, now());
     }
     if (this.#current === own) this.#current = undefined;
   }
 }
 
-/** For an invocation that makes one report. */
+/** Records for an invocation that makes only one report. */
 export function report(
   services: Services,
   dispositions: readonly Disposition[],
@@ -159,14 +162,14 @@ export function report(
   return new Recorder(services).report(dispositions);
 }
 
-/** The last try is made with each entry by itself: an entry that D1 does not take keeps no other from being recorded. */
+/** The last try is made with each entry by itself: an entry that D1 refuses does not prevent others from being recorded. */
 async function write(services: Services, entries: readonly Entry[], now: number, attempt = 1): Promise<void> {
   const rows = entries.flatMap((entry) => entry.rows);
   const gone = new Set(entries.flatMap((entry) => entry.gone));
   try {
     const { paused, next } = await recordOutcomes(services, rows, [...gone], now);
     resolveAll(entries, paused);
-    // Awaited by nobody: where it fails, a drain comes for them.
+    // Not awaited: if it fails, a drain comes for them.
     if (next.length > 0) services.background(attemptWaiting(services, next));
   } catch (error) {
     services.log({ what: "record_failed", deliveries: rows.length, attempt, error: faultOf(error) });
@@ -177,7 +180,7 @@ async function write(services: Services, entries: readonly Entry[], now: number,
   }
 }
 
-/** Each pause goes to one of the entries that asked for it, to be published once. */
+/** Each pause goes to one of the entries that requested it, to be published once. */
 function resolveAll(entries: readonly Entry[], paused: readonly StatusChange[]): void {
   let left = paused;
   for (const { gone, recorded } of entries) {

@@ -1,7 +1,8 @@
 /**
- * The request of an attempt as it can be shown afterwards: headers are not stored, so they are made again from the event and
- * from the destination as it is now. What authenticates them is masked: signatures, headers of one's own, those that an
- * event was posted with, and the deployment's marker. An answer that repeats one of these is masked too (`sentSecrets`).
+ * The request of an attempt as it can be shown afterwards: headers are not stored, so they are made again from the
+ * event and from the destination as it is now. Headers that authenticate are masked: signatures, custom headers, those
+ * that an event was posted with, and the deployment's marker. An answer that repeats one of these is masked too
+ * (`sentSecrets`).
  */
 import { formsOf, recipeOf, signatureHeaders } from "../core/signature-forms.ts";
 import { MARKER, USER_AGENT } from "../secrets/deployment-marker.ts";
@@ -15,7 +16,7 @@ type Shown = Readonly<{
   /** The headers that the event was posted with. */
   headers?: Readonly<Record<string, string>> | undefined;
   contentType: string;
-  /** Its number, from 1; undefined where it is not known any more. */
+  /** Its number, from 1; undefined if it is not known any more. */
   attempt: number | undefined;
   /** When it started, epoch ms. */
   at: number;

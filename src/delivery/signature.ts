@@ -1,7 +1,7 @@
 /**
- * The signatures of an attempt, in the forms that its destination has chosen (core/signature-forms.ts). After a rotation
- * the previous secrets sign too until they expire, so that a receiver can change over at any time; in a form that has
- * room for one signature, the newest secret signs alone.
+ * The signatures of an attempt, in the forms that its destination has chosen (core/signature-forms.ts). After a
+ * rotation the previous secrets sign too until they expire, so that a receiver can change over at any time; in a form
+ * that has room for one signature, only the newest secret signs.
  */
 import { previousSecrets } from "../core/credentials.ts";
 import {
@@ -54,7 +54,7 @@ function canSign({ hmac }: SigningKey, { takesKeyPairs }: Recipe): boolean {
 }
 
 const encoder = new TextEncoder();
-/** The most that a character of a JavaScript string takes. */
+/** The most bytes that a character of a JavaScript string takes. */
 const UTF8_BYTES = 3;
 
 async function headersFor(recipe: Recipe, signed: Signed, body: Uint8Array, keys: readonly SigningKey[]) {
@@ -81,12 +81,12 @@ function contentOf([before, after]: readonly [string, string], body: Uint8Array)
   return content.subarray(0, afterAt + encoder.encodeInto(after, content.subarray(afterAt)).written);
 }
 
-/** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */
+/** Matches what may be a signature, without the known parts of its header. No event id is as long. */
 const SIGNATURE = /[\w+/-]{27,}={0,2}/g;
 
 /**
- * The parts of a request for its receiver alone, credentials apart: the headers that the event was posted with, and
- * signatures, with and without what is beside them in their headers.
+ * The parts of a request that only its receiver may see, besides credentials: the headers that the event was posted
+ * with, and signatures, alone and with the rest of their header.
  * @param sent the headers of the request, in lower case
  */
 export function sentSecrets(

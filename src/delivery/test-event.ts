@@ -1,5 +1,5 @@
 /**
- * Requests to a destination that are no deliveries: nothing is stored, nothing is counted, nothing is retried.
+ * Requests to a destination that are not deliveries: nothing is stored, nothing is counted, nothing is retried.
  *
  * A test event is signed and sent like any other, at once and without its gate, and reported in full. The handshake of
  * the CloudEvents webhook specification (HTTP 1.1 Web Hooks for Event Delivery, section 4) asks the receiver whether it
@@ -33,7 +33,7 @@ import { requestFor } from "./transform.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: OutgoingCall; sent: Sent }>
-  /** Why it must not be called, or cannot be at the moment. */
+  /** Why the destination must not be called, or cannot be at the moment. */
   | Readonly<{ kind: "not_made"; fault: string }>;
 
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
@@ -94,7 +94,7 @@ export async function sendTestEvent(
 /** A sentence: why a destination cannot be called. */
 type NoTest = Readonly<{ fault: string }>;
 
-/** The request that an event with this envelope makes. */
+/** The request for an event with this envelope. */
 export async function testRequest(
   services: Services,
   destination: Destination,

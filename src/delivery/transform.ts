@@ -1,17 +1,18 @@
 /**
- * Conversions of versions, and destinations' transformations, before gates are asked: a gate admits nothing that cannot be sent.
- * Destinations without one cost nothing here, and the interpreter of templates (core/transform/liquid.ts) is loaded with the
- * first event that needs it. What code makes is stored before it is sent (store/transform-results.ts).
+ * Conversions of versions, and destinations' transformations, before gates are called: a gate admits nothing that
+ * cannot be sent. Destinations without a transformation cost nothing here, and the interpreter of templates
+ * (core/transform/liquid.ts) is loaded with the first event that needs it. The result of code is stored before it is
+ * sent (store/transform-results.ts).
  */
 import { deliveryName, type EventVersion } from "../core/bundle.ts";
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import {
   faultText,
   guardedRequest,
-  type Made,
   type Transformed,
   type TransformedRequest,
   type TransformFault,
+  type TransformOutput,
 } from "../core/transform/result.ts";
 import type { TransformTemplate } from "../core/transform/template.ts";
 import {
@@ -48,16 +49,19 @@ export type TransformedEvent = Readonly<{
   acceptedAt: number;
   body: Uint8Array<ArrayBuffer>;
   contentType?: string | undefined;
-  /** The version of its type that its data has; absent: its type has but one. */
+  /** The version of its type that its data has; absent: its type has only one. */
   version?: EventVersion | undefined;
 }>;
 
 type Transforming = Pick<Destination, "id" | "transform" | "createdAt" | "eventVersions"> & PayloadForm;
 
-/** `send`: what code makes is stored, and sent. `try`: it runs, and nothing is stored. `show`: only what is stored is shown. */
+/**
+ * `send`: the result of code is stored, and sent. `try`: code runs, and nothing is stored. `show`: only stored results
+ * are shown.
+ */
 type Purpose = "send" | "try" | "show";
 
-/** The deliveries with what is sent of them, whatever their destinations make of events. */
+/** The deliveries with their payloads, whatever their destinations make of events. */
 export async function withPayloads(
   services: Services,
   deliveries: readonly LoadedDelivery[],
@@ -70,7 +74,7 @@ export async function withPayloads(
   });
 }
 
-/** The deliveries with what is sent in place of their events. Those without a body stay as they are. */
+/** The deliveries with the requests that replace their events. Those without a body stay as they are. */
 export async function transformed(
   services: Services,
   deliveries: readonly LoadedDelivery[],
@@ -109,7 +113,7 @@ export async function transformed(
   });
 }
 
-/** Stands for the version of a transformation where the conversion before it fails. Those are positive. */
+/** Replaces the version of a transformation if the conversion before it fails. Versions are positive. */
 const CONVERSION = -1;
 
 type Faulty = Readonly<{
@@ -159,7 +163,7 @@ export async function transform(
 
 const NONE: Versioned = { version: 0, result: undefined };
 
-/** An edit by hand that leaves no transformation must not send events as they are. */
+/** After an edit by hand that leaves no transformation, events must not be sent as they are. */
 const UNREADABLE: Versioned = {
   version: 0,
   result: {
@@ -198,7 +202,7 @@ type Task = Work & {
   found: TransformResult | undefined;
 };
 
-/** The results, in the order of the work. Without code nothing is read or stored but former versions. */
+/** The results, in the order of the work. Without code only former versions are read, and nothing is stored. */
 async function transformEach(
   services: Services,
   work: readonly Work[],
@@ -222,7 +226,7 @@ async function transformEach(
   }));
 }
 
-/** The results of the saved versions, or of a draft of the next one; what code makes is neither stored nor sent. */
+/** The results of the saved versions, or of a draft of the next one; results of code are neither stored nor sent. */
 export async function tryTransform(
   services: Services,
   events: readonly TransformedEvent[],
@@ -252,7 +256,7 @@ async function applyAll(services: Services, tasks: readonly Task[]): Promise<voi
   for (let open = left(); open.length > 0; open = left()) await applyFirst(services, open);
 }
 
-/** Takes what is stored of the tasks. */
+/** Reads the stored results of the tasks. */
 async function readStored(services: Services, tasks: readonly Task[], purpose: Purpose): Promise<void> {
   const stored = await readTransformResults(services, tasks.map(keyOf));
   const byKey = new Map(stored.map((result) => [deliveryName(result), result]));
@@ -281,7 +285,7 @@ function end(task: Task, made: Versioned): void {
   task.versions = [];
 }
 
-/** Applies the first version that is left of each task: it is the last one unless it fails. */
+/** Applies the first remaining version of each task: it is the last one unless it fails. */
 async function applyFirst(services: Services, tasks: readonly Task[]): Promise<void> {
   const coded: Task[] = [];
   for (const task of tasks) {
@@ -331,8 +335,8 @@ export async function runTransformCode(
   );
 }
 
-/** A version's result, with what it is made of where that is to be stored. */
-type Outcome = Readonly<{ result: Transformed | undefined; made?: Made; stopped?: boolean }>;
+/** A version's result, with its output if that is to be stored. */
+type Outcome = Readonly<{ result: Transformed | undefined; made?: TransformOutput; stopped?: boolean }>;
 
 function codeOutcome(task: Task, outcome: FunctionOutcome): Outcome {
   if (outcome.kind === "unavailable") return { result: passing(outcome.fault) };
@@ -353,7 +357,7 @@ function settle(
   task.found = { ...keyOf(task), version, ...(isFault ? { fault: result.fault, stopped } : { made }) };
 }
 
-/** Stores what code has made, before any of it is sent. The result that another isolate has stored first stands. */
+/** Stores what code has made, before any of it is sent. If another isolate has stored a result first, that one counts. */
 async function keepFirst(services: Services, tasks: readonly Task[], found: readonly TransformResult[]) {
   const others = await storeTransformResults(services, found);
   const byKey = new Map(others.map((result) => [deliveryName(result), result]));
@@ -367,7 +371,7 @@ function keyOf({ event, destination }: Work) {
   return { eventId: event.id, destinationId: destination.id };
 }
 
-function guarded({ event, destination }: Work, made: Made): Transformed {
+function guarded({ event, destination }: Work, made: TransformOutput): Transformed {
   return guardedRequest(made, () => payloadOf(event, destination), bodyOfText);
 }
 
@@ -393,7 +397,7 @@ async function storedVersions(
   return withOldest([...versions, current]);
 }
 
-/** One event as the destination gets it before its transformation; or why there is none. */
+/** One event as the destination gets it before its transformation; or why that is impossible. */
 export async function convertedFor<E extends TransformedEvent>(
   services: Services,
   event: E,
@@ -415,7 +419,7 @@ export async function faultFor(
   return result?.kind === "fault" ? result.fault : undefined;
 }
 
-/** The request that an attempt would send of the event, or why there is none. */
+/** The request that an attempt would send for the event, or why there is none. */
 export async function requestFor(
   services: Services,
   {

@@ -2,9 +2,9 @@
  * Where deliveries may go: the guard against server-side request forgery. A URL is checked when a destination is
  * written and again at every send, because rows can be changed by hand and rules can become stricter.
  *
- * The check is of what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
- * address can mean one thing here and another there. In production the platform itself reaches no private network, and
- * no host that is given as an IP address.
+ * The check is of the URL as it is parsed, by the same parser that `fetch` uses, so that no spelling of an address can
+ * mean one thing here and another there. In production the platform itself reaches no private network, and no host that
+ * is given as an IP address.
  *
  * The addresses of a public name are checked too, if the deployment names a resolver over HTTPS (the JSON of
  * `application/dns-json`, which Cloudflare's and Google's resolvers offer). It is an option, because `fetch` resolves
@@ -71,8 +71,8 @@ const INNER_PORTS: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Ports on which `fetch` must not call anybody, by its standard: services that are no HTTP servers. Refused in every
- * deployment. https://fetch.spec.whatwg.org/#port-blocking
+ * Ports that `fetch` must not call, by its standard: services that are not HTTP servers. Refused in every deployment.
+ * https://fetch.spec.whatwg.org/#port-blocking
  */
 const BAD_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
@@ -97,8 +97,8 @@ export function targetFault(
 /**
  * The same, in two halves.
  * @param ownHosts hosts under which this deployment itself is reached: deliveries to them would go round in circles. A
- * host without a port stands for all of its ports, and one with a port (local stacks) for that port alone; one that
- * begins with `*` stands for all that end with the rest
+ *   host without a port means all of its ports, and one with a port (local stacks) only that port; one that begins with
+ *   `*` means all that end with the rest
  */
 export function targetProblem(
   url: string,
@@ -127,7 +127,7 @@ function tooLong(length: number): Fault {
   return { fault: `is ${length} characters long`, expected: `at most ${MAX_LENGTH}` };
 }
 
-/** Faults that the parser would mend silently: the URL that is stored must read as the one that is called. */
+/** Faults that the parser would correct silently: the stored URL must read as the one that is called. */
 function spellingFault(url: string): Fault | undefined {
   if (url.length > MAX_LENGTH) return tooLong(url.length);
   if (!/^https?:\/\/[^/\\?#]/i.test(url))
@@ -292,8 +292,8 @@ const dnsAnswer = {
 } as const satisfies Shape;
 
 /**
- * Resolves the host of a URL. Without a resolver, for an address, and for what is no URL, no query is made: the guard of
- * the target says what is wrong with it. Where private addresses are allowed, public and private ones both pass;
+ * Resolves the host of a URL. Without a resolver, for an address, and for an invalid URL no query is made: the guard of
+ * the target reports what is wrong with it. Where private addresses are allowed, public and private ones both pass;
  * metadata services never do.
  */
 export async function resolve(services: Services, url: string): Promise<Resolution> {

@@ -25,7 +25,10 @@ export const trueOrFalse = z.boolean({ error: "expected true or false" });
 /** A time as answers have it. */
 export const time = z.iso.datetime();
 
-/** A text with one error for whatever is wrong with it. @param expected what follows "expected" in the error */
+/**
+ * A text with the same error for every fault.
+ * @param expected what follows "expected" in the error
+ */
 export function textField(
   expected: string,
   { min, max, pattern }: Readonly<{ min?: number; max?: number; pattern?: RegExp }> = {},
@@ -37,7 +40,10 @@ export function textField(
   return pattern === undefined ? short : short.regex(pattern, params);
 }
 
-/** A whole number with one error for whatever is wrong with it. @param expected what follows "expected" in the error */
+/**
+ * A whole number with the same error for every fault.
+ * @param expected what follows "expected" in the error
+ */
 export function wholeNumberOf(expected: string, min: number) {
   const error = `expected ${expected}`;
   return z.int({ error }).min(min, { error });
@@ -117,12 +123,12 @@ export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry:
   };
 }
 
-/** A page after which the list goes on at `next`; undefined: it was the last. */
+/** A page after which the list continues at `next`; undefined: it was the last. */
 export function pageWithNext<T>(data: T[], next: unknown) {
   return { data, next_cursor: cursorAfter(next) };
 }
 
-/** The cursor of what goes on at `next`; null for undefined: nothing does. */
+/** The cursor for the continuation at `next`; null for undefined: there is none. */
 export function cursorAfter(next: unknown): string | null {
   return next === undefined ? null : encodeCursor(next);
 }

@@ -1,9 +1,10 @@
 /**
- * What every capability of Breakwater is: a service. It takes a caller and a typed input, and returns a value or a refusal.
- * Routes, pages, the Svix API and bindings are adapters over it; they never call each other.
+ * The services: every capability of Breakwater is one. A service takes a caller and a typed input, and returns a value
+ * or a refusal. Routes, pages, the Svix API and bindings are adapters over it; they never call each other.
  *
- * A service says what it requires of its principal, and that is checked here at every call, so that no adapter can forget it.
- * A route reads the same permission (`permitting` in http/auth.ts) to refuse a request before its body is read.
+ * A service declares what it requires of its principal, and that is checked here at every call, so that no adapter can
+ * forget it. A route reads the same permission (`permitting` in http/auth.ts) to refuse a request before its body is
+ * read.
  */
 import type { Changes } from "../core/audit.ts";
 import {
@@ -39,7 +40,7 @@ export type Service<I, T, K extends RefusalKind> = ((
 
 /**
  * A service of this permission.
- * @param work throws only for trouble of ours; what it returns is awaited before the audit trail is written
+ * @param work throws only for internal errors; its result is awaited before the audit trail is written
  */
 export function service<I, T, K extends RefusalKind = never>(
   permission: Permission,
@@ -84,8 +85,8 @@ export function tenantService<
 type Naming = string | Readonly<{ id: string }> | Readonly<{ name: string }>;
 
 /**
- * Makes services about one thing, which the input names, or its `id` or `name`. Refused where there is none that the principal
- * may see, before anything else is looked at.
+ * Makes services about one object, which the input names, or its `id` or `name`. Refused if there is none that the
+ * principal may see, before anything else is checked.
  */
 export function servicesAbout<F>(what: string, find: (caller: Caller, id: string) => Promise<F | undefined>) {
   return <T, I extends Naming = string, K extends RefusalKind = never>(

@@ -1,7 +1,7 @@
 /**
- * A destination's access token, kept by its gate for all isolates, so that however many need it at once one of them
- * fetches it. The gate calls nobody and decrypts nothing: the isolate with the claim fetches the token and stores it sealed;
- * the others wait for that. Stored as a row of its own, which only destinations with OAuth have.
+ * A destination's access token, kept by its gate for all isolates, so that only one of them fetches it, however many
+ * need it at once. The gate makes no calls and decrypts nothing: the isolate with the claim fetches the token and
+ * stores it sealed; the others wait for that. Stored as a row of its own, which only destinations with OAuth have.
  */
 import {
   afterToken,
@@ -21,7 +21,7 @@ const CLAIM_MS = 15_000;
 
 export type TokenResult = TokenAtGate | Readonly<{ kind: "claimed" }>;
 
-/** The result that the holder of a claim hands in. */
+/** The result that the holder of a claim reports. */
 export type Fetched =
   | (Readonly<{ kind: "token" }> & Omit<KeptToken, "obtainedAt">)
   | (TokenFault & Pick<TokenRequest, "refused">);
@@ -48,14 +48,14 @@ export class AccessTokens {
         return { kind: "claimed" };
       }
       await claim.ended.promise;
-      // The other's result is new enough.
+      // The other one's result is recent enough.
       wanted = { ...wanted, force: false };
     }
   }
 
   /**
-   * Takes the result of a claim. A token is welcome from anybody; a failure counts only while the claim lasts, so that a
-   * late one undoes nothing.
+   * Takes the result of a claim. A token is taken from any caller; a failure counts only while the claim lasts, so that
+   * a late one undoes nothing.
    */
   keep(terms: string, fetched: Fetched): TokenAtGate {
     const now = Date.now();

@@ -21,15 +21,16 @@ export type GateServices = CallServices & Pick<Services, "gates">;
 /** A gate that takes longer to answer counts as unreachable. */
 const TIMEOUT_MS = 10_000;
 /**
- * A call that was interrupted, as by a reset on deploy, is repeated so often. The runtime repeats only calls that have
- * certainly not reached the gate: https://developers.cloudflare.com/durable-objects/best-practices/automatic-retries/
+ * The number of repeats of a call that was interrupted, such as by a reset on deploy. The runtime repeats only calls
+ * that have certainly not reached the gate:
+ * https://developers.cloudflare.com/durable-objects/best-practices/automatic-retries/
  */
 const REPEATS = 2;
 const PAUSE_MS = 200;
-/** No repeat begins later than this after the first call. */
+/** The time after the first call until which repeats begin. */
 const WITHIN_MS = 3_000;
 
-/** What would count, or claim, a second time where the answer alone got lost. */
+/** The methods that would count, or claim, a second time if only the answer was lost. */
 const ONCE: ReadonlySet<MethodOf<DestinationGate>> = new Set([
   "claimTest",
   "resume",
@@ -39,8 +40,9 @@ const ONCE: ReadonlySet<MethodOf<DestinationGate>> = new Set([
 ] as const);
 
 /**
- * Asks for a lease; undefined when the gate cannot be reached. A repeat never has the same deliveries granted twice: if the
- * first call was granted and its answer got lost, the gate holds them in flight, and says so, until that lease expires.
+ * Requests a lease; undefined when the gate cannot be reached. A repeat never has the same deliveries granted twice: if
+ * the first call was granted and its answer was lost, the gate holds them in flight, and reports that, until that lease
+ * expires.
  */
 export async function admitAtGate(
   services: GateServices,
@@ -77,9 +79,7 @@ function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefin
   return event === "held" ? { until: figures?.heldUntil } : {};
 }
 
-/**
- * The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too.
- */
+/** The receiver requested a hold until then: reported before the lease is settled, because other leases must stop too. */
 export async function holdAtGate(services: GateServices, destination: string, until: number): Promise<void> {
   const events = await calledAtGate<"hold">(services, destination, "hold", () => [until, services.now()]);
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
@@ -126,8 +126,8 @@ export type AnswerOf<O, M extends keyof O> = O[M] extends (...args: never[]) => 
 
 /**
  * Calls a method of an object; undefined when it cannot be reached, which is logged.
- * @param argsNow the arguments, made anew for each call: they may say when it is sent
- * @param once whether it is not called again where the answer alone got lost
+ * @param argsNow the arguments, made anew for each call: they may contain the time at which it is sent
+ * @param once whether not to call again if only the answer was lost
  */
 export async function callObject<O extends Rpc.DurableObjectBranded, M extends MethodOf<O>>(
   services: CallServices,

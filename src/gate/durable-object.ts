@@ -71,7 +71,7 @@ export class DestinationGate extends DurableObject<Env> {
     return (await this.#decide((state, now) => admit(state, request, settings, now))).result;
   }
 
-  /** Ends a lease with its attempts' signals; null when nothing follows from it. Safe to repeat. */
+  /** Ends a lease with its attempts' signals; null when nothing follows. Safe to repeat. */
   async settle(request: SettleRequest, settings: GateSettings): Promise<SettleResult | null> {
     const { result } = await this.#decide((state, now) => {
       const settlement = settle(state, request, settings, now, Math.random());
@@ -81,7 +81,7 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /**
-   * The receiver asked for quiet until then (epoch ms): from now on, for all leases. Safe to repeat.
+   * The receiver requested a hold until then (epoch ms), which applies to all leases from now on. Safe to repeat.
    * @param sentAt when this was sent, by the same clock; absent from 0.3.0
    */
   async hold(until: number, sentAt?: number): Promise<readonly CircuitEvent[]> {
@@ -113,7 +113,7 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /**
-   * An operator wants the destination tried again: hold and cool-down end, and traffic restarts from one.
+   * An operator has the destination tried again: hold and cool-down end, and traffic restarts from one.
    * @param pause the pause that was lifted, for the history
    */
   async resume(pause?: Pause): Promise<void> {
@@ -125,12 +125,15 @@ export class DestinationGate extends DurableObject<Env> {
     await this.#decide((state, now) => ({ state: afterEmptyDrain(state, lookedAt, now) }));
   }
 
-  /** So many deliveries ended dead without an attempt. Returns whether to schedule the dead-letter digest. */
+  /** Counts deliveries that ended dead without an attempt. Returns whether to schedule the dead-letter digest. */
   async countDead(deliveries: number): Promise<boolean> {
     return (await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now))).isDue;
   }
 
-  /** The transformation of this version made no request for so many more deliveries. Returns whether that is too many. */
+  /**
+   * Counts further deliveries for which this version of the transformation made no request. Returns whether there are
+   * too many.
+   */
   async countTransformFaults(version: number, deliveries: number): Promise<boolean> {
     return (await this.#decide((state) => afterTransformFaults(state, version, deliveries))).isOver;
   }
@@ -180,7 +183,7 @@ export class DestinationGate extends DurableObject<Env> {
       try {
         socket.send("arrived");
       } catch {
-        // It is closing: its request has its answer.
+        // The socket closes: its request has its answer.
       }
   }
 
@@ -202,7 +205,7 @@ export class DestinationGate extends DurableObject<Env> {
     return this.#inbox.next(request, Date.now());
   }
 
-  /** Hands out a page that follows the last one: null where another one has been handed out meanwhile. */
+  /** Hands out a page that follows the last one; null if another one has been handed out meanwhile. */
   claimPage(claim: PageClaim): number | null {
     return this.#inbox.claim(claim, Date.now()) ?? null;
   }
@@ -212,7 +215,7 @@ export class DestinationGate extends DurableObject<Env> {
     return this.#inbox.commit(commit, Date.now());
   }
 
-  /** A consumer of the inbox begins anew; false where there are too many. Safe to repeat. */
+  /** A consumer of the inbox starts over; false if there are too many. Safe to repeat. */
   seekInInbox(consumer: string, next: InboxPosition["next"], since: number): boolean {
     return this.#inbox.seek(consumer, next, since, Date.now());
   }
@@ -243,7 +246,7 @@ export class DestinationGate extends DurableObject<Env> {
     return refusalAt(this.#state(now), "backlog", settings, now) ?? null;
   }
 
-  /** What all leases have learned of the destination, for the holders of long ones. Writes no row. */
+  /** The knowledge of all leases about the destination, for the holders of long ones. Writes no row. */
   destinationState(): DestinationState {
     return this.#state(Date.now()).destinationState;
   }
@@ -261,13 +264,13 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /**
-   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus
-   * drains find the deliveries leased.
+   * Writes the state that is not stored yet, and enqueues drains when they are due and the gate is open. May run twice:
+   * surplus drains find the deliveries leased.
    */
   override async alarm(): Promise<void> {
     const now = Date.now();
     const step = afterAlarm(this.#load(now), now);
-    // Before anything is awaited: what is admitted while the messages are sent must not be overwritten.
+    // Before the first await: deliveries admitted while the messages are sent must not be overwritten.
     await this.#save(step);
     const alone = isSuspect(step.memory.state.crashLoop);
     const sent = await this.#enqueueDrains(step.drains, {

@@ -1,9 +1,10 @@
 /**
- * A tenant's functions: one Durable Object that runs transformations in code, each in an isolate of its own that the runtime
- * makes of a text (a dynamic Worker). Such an isolate has no bindings, no network and no secrets, and its answer is text that
- * is read here, outside of it (core/transform/code.ts).
+ * A tenant's functions: one Durable Object that runs transformations in code, each in a separate isolate that the
+ * runtime makes from a text (a dynamic Worker). Such an isolate has no bindings, no network and no secrets, and its
+ * answer is text that is read outside of it (core/transform/code.ts).
  *
- * It is an object because an invocation may have only four dynamic Workers in flight, and an object ten. It stores nothing.
+ * It is an object because an invocation may have only four dynamic Workers in flight, and an object ten. It stores
+ * nothing.
  */
 import { DurableObject } from "cloudflare:workers";
 import {
@@ -27,12 +28,12 @@ import { sleepByTimer, within } from "../time.ts";
 const AT_ONCE = 8;
 /** Calls at once of one batch, so that a destination's hanging function leaves others of the tenant their turn. */
 const OF_A_BATCH = 2;
-/** Within this time a batch begins its last call: the rest of it comes again with the next drain. */
+/** The time within which a batch begins calls: the rest of it comes again with the next drain. */
 const BATCH_MS = 2_000;
 /** Characters of answers after which a batch begins no further call: a call of an object returns 32 MiB at most. */
 const BATCH_CHARACTERS = 8_000_000;
 const COMPATIBILITY_DATE = "2026-08-15";
-/** How the runtime says that a module is no JavaScript. */
+/** The runtime's messages for a module that is not JavaScript. */
 const NOT_STARTED = "Failed to start Worker";
 const SILENCE = `takes longer than ${CALL_MS} ms`;
 
@@ -64,7 +65,7 @@ function shown(thrown) {
   }
 }`;
 
-/** A `WorkerLoader`, or what development has in its place. */
+/** A `WorkerLoader`, or its replacement in development. */
 export type FunctionLoader = Readonly<{
   get: (
     name: string,
@@ -72,7 +73,7 @@ export type FunctionLoader = Readonly<{
   ) => Readonly<{
     getEntrypoint: () => Readonly<{ fetch: (url: string, init: RequestInit) => Promise<Response> }>;
   }>;
-  /** That it ends endless loops, also where the runtime itself does not. */
+  /** Whether it ends endless loops even if the runtime does not. */
   endsLoops?: boolean;
 }>;
 
@@ -90,7 +91,7 @@ export class TenantFunctions extends DurableObject<Env> {
   }
 }
 
-/** Runs functions, so many at once. */
+/** Runs functions, a limited number at once. */
 export class FunctionRunner {
   #free = AT_ONCE;
   readonly #waiting: (() => void)[] = [];
@@ -167,7 +168,7 @@ async function outcomeOf(
     const fault = faultOf(error);
     if (fault.endsWith(SILENCE)) return functionStopped(SILENCE);
     if (fault.includes(NOT_STARTED)) return thrownOutcome({ message: fault, stack: fault });
-    // The platform's own trouble says nothing about the code.
+    // A fault of the platform says nothing about the code.
     const isOurs = !/cpu|memory/i.test(fault) && (transientOf(error) ?? /too many/i.exec(fault));
     return isOurs
       ? functionUnavailable(inOneLine(fault))
@@ -177,7 +178,7 @@ async function outcomeOf(
   }
 }
 
-/** The body as text; undefined where it is longer than any result may be. */
+/** The body as text; undefined if it is longer than any result may be. */
 async function textOf({ body }: Response): Promise<string | undefined> {
   const decoder = new TextDecoder();
   let text = "";

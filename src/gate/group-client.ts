@@ -3,7 +3,7 @@ import type { Services } from "../services.ts";
 import { type AnswerOf, type ArgsOf, type CallServices, callObject, type MethodOf } from "./client.ts";
 import type { ReceiverGroup } from "./group-object.ts";
 
-/** A lease is settled after it is reported: no longer than its margin leaves for that. */
+/** A lease is settled after its report, so a report may take no longer than the lease's margin allows. */
 const TIMEOUT_MS = 2_000;
 
 /**

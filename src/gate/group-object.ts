@@ -2,8 +2,8 @@
  * A group: one Durable Object for destinations that share a receiver, named after the group. It decides nothing itself
  * (core/group), and calls no gate: members that are called get a drain by way of the queue.
  *
- * A block is stored before it goes out, and so is what blocks or narrows the group. What comes back is stored with the
- * next block: if it is lost, the block counts until it expires.
+ * A block is stored before it is given out, and so is everything that blocks or narrows the group. A returned block is
+ * stored with the next one given out: if that is lost, the block counts until it expires.
  */
 import { DurableObject } from "cloudflare:workers";
 import { type BlockAnswer, type BlockRequest, called, deal } from "../core/group/deal.ts";
@@ -28,7 +28,7 @@ const KEY = "group";
 export class ReceiverGroup extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
   #memory: GroupState | undefined;
-  /** When the alarm is set for, as far as this incarnation knows. */
+  /** The time that the alarm is set for, as far as this incarnation knows. */
   #alarmAt: number | null = null;
 
   /** Gives a member a block of the capacity, or says why not. A block whose answer is lost expires. */
@@ -59,7 +59,7 @@ export class ReceiverGroup extends DurableObject<Env> {
     return groupViewOf(this.#load(now), settings, now);
   }
 
-  /** An operator wants the receiver tried again: circuit and hold end. Safe to repeat. */
+  /** An operator has the receiver tried again: circuit and hold end. Safe to repeat. */
   async reset(settings: GroupSettings): Promise<void> {
     await this.#decide(settings, (state, now) => ({ state: afterGroupReset(state, now), result: undefined }));
   }
@@ -104,7 +104,7 @@ export class ReceiverGroup extends DurableObject<Env> {
     }
   }
 
-  /** A call that gets lost is made up for by the member's own alarm. */
+  /** If a call is lost, the member's own alarm replaces it. */
   async #call(members: readonly string[]): Promise<void> {
     try {
       const messages = members.map((destination) => ({
@@ -121,7 +121,7 @@ export class ReceiverGroup extends DurableObject<Env> {
     return this.#memory;
   }
 
-  /** A stored value that is not a state of ours is replaced: members' leases end by their own clocks. */
+  /** A stored value that is not a group's state is replaced: members' leases end by their own clocks. */
   #stored(now: number): GroupState {
     const fresh = newGroupState(now);
     const text = this.ctx.storage.kv.get(KEY);
@@ -135,7 +135,7 @@ export class ReceiverGroup extends DurableObject<Env> {
   }
 }
 
-/** Undefined when it is not a state of this version. */
+/** Undefined when the value is not a state of this version. */
 function parsed(text: unknown): GroupState | undefined {
   const value = typeof text === "string" ? (parsedJson(text) as Partial<GroupState> | null) : null;
   const lists = [value?.blocks, value?.ring, value?.served, value?.votes, value?.throttled];

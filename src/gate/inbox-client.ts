@@ -1,10 +1,10 @@
-/** Calls to the inbox of a polled destination, which its gate keeps. Undefined where the gate cannot be reached. */
+/** Calls to the inbox of a polled destination, which its gate holds. Undefined if the gate cannot be reached. */
 import { type AnswerOf, type ArgsOf, callObject, type GateServices, type MethodOf } from "./client.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-/** A request's ear at an inbox. */
+/** A request's connection to an inbox, which reports news. */
 type InboxEar = Readonly<{
-  /** Resolves when something has come since the last time, or after so many ms. */
+  /** Resolves when something has come since the last time, or after this many ms. */
   wait: (ms: number) => Promise<void>;
   close: () => void;
 }>;

@@ -1,10 +1,10 @@
 /**
- * The inbox of a polled destination, in the storage of its gate: the consumers' positions, the pages that are handed out, and
- * the log of late events (core/inbox.ts). Events themselves are in D1, and Workers read them.
+ * The inbox of a polled destination, in the storage of its gate: the consumers' positions, the pages that are handed
+ * out, and the log of late events (core/inbox.ts). Events themselves are in D1, and Workers read them.
  *
  * Pages of a consumer follow each other without a gap: each begins where the one before it ends, and the object refuses
- * one that begins elsewhere. A page is handed out until a time; after that, somebody else gets the same page. A consumer's
- * position is the end of its oldest pages that are committed, so it never passes what has not been.
+ * one that begins elsewhere. A page is handed out until a time; after that, another process gets the same page. A
+ * consumer's position is the end of its oldest committed pages, so it never passes an uncommitted one.
  *
  * Everything here is synchronous, so no other call sees a change half-way.
  */
@@ -19,26 +19,26 @@ import {
 
 export type LateEvent = Readonly<{ position: number; event: number; placedAt: number }>;
 
-/** A page that is handed out: what lies between the positions, or events that were returned. */
+/** A page that is handed out: the events between the positions, or events that were returned. */
 export type InboxPage = Readonly<{
   page: number;
   start: InboxPosition;
   end: InboxPosition;
   /** Returned events: the page is these, and no range. */
   events: readonly number[] | null;
-  /** The events of it that have been acknowledged or returned. */
+  /** The events of the page that have been acknowledged or returned. */
   done: readonly number[];
-  /** The late events of its range. */
+  /** The late events of the page's range. */
   late: readonly LateEvent[];
 }>;
 
 /** The next page of a consumer, or where it begins. */
 export type NextInInbox =
-  /** A page that was handed out before, or one of returned events: it is handed out. */
+  /** A page that was handed out before, or one of returned events: it is handed out again. */
   | (Readonly<{ kind: "page" }> & InboxPage)
   /**
-   * What follows the last page: to be read, and then claimed. `againAt`: when a page or a returned event is to be handed out
-   * again, epoch ms; null: none is.
+   * The range after the last page, to be read and then claimed. `againAt`: when a page or a returned event is to be
+   * handed out again, epoch ms; null: there is none.
    */
   | Readonly<{ kind: "unread"; start: InboxPosition; late: readonly LateEvent[]; againAt: number | null }>
   /** There are too many pages without a commit, or too many consumers. */
@@ -49,7 +49,7 @@ export type PageRequest = Readonly<{
   limit: number;
   /** How long a page is handed out, in ms. */
   visibleMs: number;
-  /** Whether the consumer has one process: what is not committed is handed out again at once. */
+  /** Whether the consumer has one process: its uncommitted pages are handed out again at once. */
   isAlone?: boolean;
 }>;
 
@@ -73,7 +73,7 @@ export type PageCommit = Readonly<{
 export type CommittedPage =
   | Readonly<{ kind: "committed"; position: InboxPosition }>
   | Readonly<{ kind: "unknown_page" }>
-  /** These are not in the page. */
+  /** Events that are not in the page. */
   | Readonly<{ kind: "foreign"; events: readonly number[] }>
   | Readonly<{ kind: "full" }>;
 
@@ -81,7 +81,7 @@ export type CommittedPage =
 export type ConsumerView = Readonly<{
   name: string;
   position: InboxPosition;
-  /** Accurate to the minute where nothing was handed out. */
+  /** Accurate to the minute if nothing was handed out. */
   fetchedAt: number | null;
   committedAt: number | null;
   /** Pages that are handed out and not committed. */
@@ -91,7 +91,10 @@ export type ConsumerView = Readonly<{
   /** Late events behind the position, and since when the first of them could be read. */
   late: number;
   lateSince: number | null;
-  /** Absent where it does not lag behind, as far as the gate knows. The time, epoch ms, distinguishes one lag from the next. */
+  /**
+   * Absent if it does not lag behind, as far as the gate knows. The time, epoch ms, distinguishes one lag from the
+   * next.
+   */
   lagging?: Readonly<{ since: number; isPublished: boolean }>;
 }>;
 
@@ -144,7 +147,7 @@ const NOTES: Readonly<Record<LagChange["is"], string>> = {
 
 /** Late events that are too old and are removed when one is added. */
 const REMOVED_AT_ONCE = 4;
-/** A fetch that hands out nothing is written once in so long. */
+/** The shortest time between writes for fetches that hand out nothing. */
 const FETCH_WRITTEN_MS = 60_000;
 
 export class Inbox {
@@ -188,8 +191,8 @@ export class Inbox {
   }
 
   /**
-   * Hands out a page that follows the last one. Undefined where another one has been handed out meanwhile. One without events is
-   * committed at once, and 0.
+   * Hands out a page that follows the last one. Undefined if another one has been handed out meanwhile. A page without
+   * events is committed at once, and its number is 0.
    */
   claim({ consumer, start, end, count, visibleMs }: PageClaim, now: number): number | undefined {
     if (!isSamePosition(start, this.#head(consumer))) return undefined;
@@ -224,8 +227,8 @@ export class Inbox {
   }
 
   /**
-   * The consumer begins anew: at a position in the databases, and at the late events since a time. Its pages
-   * can no longer be committed.
+   * The consumer starts over: at a position in the databases, and at the late events since a time. Its pages can no
+   * longer be committed.
    */
   seek(consumer: string, next: InboxPosition["next"], since: number, now: number): boolean {
     const isNew = this.#consumer(consumer) === undefined;

@@ -1,11 +1,11 @@
 /**
  * The gate's state in its object's storage: one key, read synchronously and written as one row; and the hours that it
- * has counted, a row of their own, written once an hour at most. A stored value that is not a state of ours is
- * replaced by a new state and reported: no delivery is lost by that, because D1 knows what waits and the sweep
- * schedules the drains.
+ * has counted, a row of their own, written once an hour at most. A stored value that is not a gate's state is replaced
+ * by a new state and reported. That loses no delivery, because D1 knows the waiting ones and the sweep schedules the
+ * drains.
  *
  * Stored as JSON text, because the storage's structured clone takes several times as long for a state of many small
- * parts. Most of it are minutes that are over: each is turned into text once.
+ * parts. Most of it is past minutes, each of which is serialized once.
  */
 
 import { closedCircuit } from "../core/circuit-breaker.ts";
@@ -44,7 +44,7 @@ export function saveGate(storage: DurableObjectStorage, state: GateState): GateS
   return saved;
 }
 
-/** The texts of minutes that are over: they stay the same objects from write to write. */
+/** The texts of past minutes, which stay the same objects from write to write. */
 const minuteTexts = new WeakMap<Counters, string>();
 
 function textOf({ rollups: { minutes, ...counted }, ...state }: GateState): string {
@@ -60,7 +60,7 @@ function textOf({ rollups: { minutes, ...counted }, ...state }: GateState): stri
 
 /**
  * The stored value as a state of this version: fields added since are filled in, so that a deploy forgets no lease and
- * no hold. Undefined when it is not a state of ours.
+ * no hold. Undefined when it is not a gate's state.
  */
 function gateStateOf(value: unknown): GateState | undefined {
   const fresh = newGateState(0);

@@ -7,14 +7,14 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 
-/** An isolate fetches once in so long, however many unknown keys are named: anybody can invent their names. */
+/** The shortest time between fetches of an isolate, even if unknown keys are named: anybody can invent their names. */
 export const KEYS_FETCHED_MS = 10_000;
 /** Keys are fetched again after this, and a key that Cloudflare has withdrawn is refused. */
 const FRESH_MS = 60 * 60_000;
-/** Where that fails, they are used for so long. */
+/** If that fails, how long the old keys are used. */
 const USABLE_MS = 24 * FRESH_MS;
 const PATIENCE_MS = 5_000;
-/** How often a request looks whether the first fetch, which another one makes, has ended. */
+/** How often a request checks whether the first fetch, which another one makes, has ended. */
 const POLL_MS = 50;
 
 const jwk = z.object({
@@ -33,7 +33,7 @@ export class AccessKeys {
   #triedAt = Number.NEGATIVE_INFINITY;
   #state: "fetching" | "fetched" | "failed" = "fetched";
 
-  /** The key of this name; undefined where the team has none; "unreachable" where that is unknown. */
+  /** The key of this name; undefined if the team has none; "unreachable" if that is unknown. */
   async named(
     services: Services,
     issuer: string,
@@ -78,7 +78,7 @@ export class AccessKeys {
   }
 }
 
-/** Throws where there are none to be had. */
+/** Throws if they cannot be fetched. */
 async function fetchKeys({ fetch }: Services, issuer: string, signal: AbortSignal) {
   const response = await fetch(`${issuer}/cdn-cgi/access/certs`, { redirect: "manual", signal });
   if (response.status !== 200) throw new Error(`The answer has the status ${response.status}`);

@@ -16,7 +16,7 @@ import { AccessKeys } from "./access-keys.ts";
 export type Identified =
   | Readonly<{
       kind: "person";
-      /** Within the first of the tenants, where there are any. */
+      /** The principal, within the first of the tenants, if there are any. */
       principal: Principal;
       /** The person chooses one of them; absent: all. */
       tenants?: readonly string[];
@@ -28,10 +28,10 @@ export type Identified =
   /** The team's keys cannot be read, so that nothing can be verified. */
   | Readonly<{ kind: "unavailable" }>;
 
-/** Who an assertion is for; undefined where nobody signs in by Cloudflare Access. */
+/** The result for an assertion; undefined if the deployment has no sign-in by Cloudflare Access. */
 export type Identify = (services: Services, assertion: string) => Promise<Identified | undefined>;
 
-/** Verifies assertions by the team's keys, which each call keeps for itself. */
+/** Verifies assertions by the team's keys. Each call makes its own cache of these. */
 export function byAccess(): Identify {
   const keys = new AccessKeys();
   return async (services, assertion) => {
@@ -112,7 +112,7 @@ function headerOf(assertion: string): unknown {
   }
 }
 
-/** Undefined where the signature is not the key's. The times are checked with the clock of the services. */
+/** Undefined if the signature is not the key's. The times are checked with the clock of the services. */
 async function payloadOf(assertion: string, key: CryptoKey): Promise<unknown> {
   try {
     return await verify(assertion, key, { alg: "RS256", exp: false, nbf: false, iat: false });

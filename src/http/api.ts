@@ -1,6 +1,6 @@
 /**
- * What all routes of the API share: the services of a request, authentication, limits, checked names, and the answers of
- * other paths and methods.
+ * The parts that all routes of the API share: the services of a request, authentication, limits, checked names, and the
+ * answers of other paths and methods.
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { errorsOf } from "../core/field-errors.ts";
@@ -11,7 +11,7 @@ import { namesChecked } from "./path-names.ts";
 import { invalid, notFound, onError, problem } from "./problems.ts";
 import { withinLimits } from "./rate-limit.ts";
 
-/** Where routes get their services and principals from; the platform's and API keys unless given. */
+/** The sources of services and principals; by default the platform and API keys. */
 export type ApiOptions = Readonly<{
   services?: ServicesFor;
   authenticate?: Authenticate;

@@ -1,15 +1,15 @@
 /**
- * Authentication and authorization. A request is made with an API key, the dashboard's with a session token; both
- * come to a `Principal`, and routes name the scope that it needs.
+ * Authentication and authorization. A request is made with an API key, the dashboard's with a session token; both give
+ * a `Principal`, and routes name the scope that it needs.
  *
  * An API key is `bw_<id>_<secret><checksum>`: the id finds the row, the secret proves the key, the checksum refuses an
  * invented key without a query, and the prefix lets a scanner for leaked secrets recognise it. The SHA-256 of the whole
- * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Isolates remember keys
- * (key-cache.ts), so that a busy key does not cost a query for each request, and a new key works at once.
+ * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Isolates
+ * remember keys (key-cache.ts), so that a busy key does not cost a query for each request, and a new key works at once.
  *
- * A checksum can be computed by anybody who knows the format, so that an invented key with a right one costs a query. An
- * address that has sent too many of them is not looked up for, but for once a second: a key that the isolate does not
- * know yet and that comes from the same address is valid at one of its next requests.
+ * A checksum can be computed by anybody who knows the format, so that an invented key with a correct one costs a query.
+ * After too many of them, keys from that address are looked up only once a second: a key that the isolate does not know
+ * yet and that comes from the same address is valid at one of its next requests.
  */
 
 import type { MiddlewareHandler } from "hono";
@@ -71,7 +71,7 @@ const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
 /** Schemes that an answer may name; any other first word may be part of a key. */
 const KNOWN_SCHEMES = ["Basic", "Digest", "Token", "ApiKey", "Negotiate"];
 
-/** The fault of a header that is not a bearer token. Nothing of it is repeated that may be secret. */
+/** The fault of a header that is not a bearer token. Parts that may be secret are not repeated. */
 function shapeFault(given: string): string {
   const [scheme = "", ...rest] = given.trim().split(/\s+/);
   if (/^bearer$/i.test(scheme))
@@ -85,12 +85,12 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
-/** Middleware: 403 when the principal lacks the permission, before anything of the request is read. */
+/** Middleware: 403 when the principal lacks the permission, before the request is read. */
 export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
   return permitting({ scope });
 }
 
-/** The same for what a service requires, which checks it once more when it is called. */
+/** The same for the permission of a service, which checks it once more when it is called. */
 export function permitting(permission: Permission): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
     const refusal = refuseWithout(permission, c.get("principal"));
@@ -140,11 +140,11 @@ export function byKey(): Authenticate {
   };
 }
 
-/** So many uses are written one by one in `USES_MS`; what comes after them waits for the next. */
+/** The number of uses that are written one by one within `USES_MS`; later ones wait for the next write. */
 const SINGLE_USES = 20;
 const USES_MS = 10_000;
 
-/** The uses of keys that an isolate writes: with thousands of keys many in one statement. */
+/** The uses of keys that an isolate writes; with thousands of keys, many in one statement. */
 class KeyUses {
   #pending: string[] = [];
   #since = 0;

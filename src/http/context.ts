@@ -12,7 +12,7 @@ export type ApiEnv = {
   Bindings: Env;
   Variables: {
     services: Services;
-    /** Set on every route under /v1 but /v1/health. */
+    /** Set on every route under /v1 except /v1/health. */
     principal: Principal;
     /** The size of the request body, where a route takes one. */
     bodyBytes: number;
@@ -26,7 +26,7 @@ export type ApiContext = Context<ApiEnv>;
 
 export type ServicesFor = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
-/** Middleware: what the request may use of the outside. */
+/** Middleware: sets the services that the request may use. */
 export function withServices(services: ServicesFor): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     c.set("services", services(c.env, c.executionCtx));
@@ -34,7 +34,7 @@ export function withServices(services: ServicesFor): MiddlewareHandler<ApiEnv> {
   };
 }
 
-/** Whose request it is, for a service. */
+/** The caller of the request, for a service. */
 export function callerIn(c: ApiContext): Caller {
   return { services: c.get("services"), principal: c.get("principal") };
 }

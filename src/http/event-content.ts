@@ -14,7 +14,7 @@ import { invalid, problem } from "./problems.ts";
 /** Fields that are lists: the query names them once for each entry. */
 const LISTS = ["tags", "channels", "destination_ids"];
 
-/** Of content without a Content-Type (RFC 9110 section 8.3). */
+/** The media type of content without a Content-Type (RFC 9110 section 8.3). */
 const UNNAMED = "application/octet-stream";
 
 /** RFC 9110 section 8.3.1, with parameters. */
@@ -56,7 +56,7 @@ export function eventContent(
 /** Fields of an event that the query has beside its type. */
 const OTHER_FIELDS = ["tenant", "deliver_at", "ttl", ...LISTS];
 
-/** Middleware: refuses what would be read from the body alone, so that no event goes to another tenant than was meant. */
+/** Middleware: refuses fields that are only read from the body, so that no event goes to another tenant than intended. */
 export const noEventFields: MiddlewareHandler<ApiEnv> = async (c, next) =>
   refuseEventFields(c.req.query()) ?? next();
 

@@ -1,7 +1,7 @@
 /**
- * Who answers a request: the API, the Svix API, the MCP server, the pages or the documentation. An isolate loads this with its first
- * request, and each of them with the first request for it: evaluating all their schemas and pages takes longer than
- * any request. A post of events loads the routes of events alone.
+ * Dispatches requests: to the API, the Svix API, the MCP server, the pages or the documentation. An isolate loads this
+ * with its first request, and each part with the first request for it: evaluating all their schemas and pages takes
+ * longer than any request. A post of events loads only the routes of events.
  */
 import { SERVICE_HOST } from "../delivery/kinds/service-binding.ts";
 import { logToConsole } from "../log.ts";
@@ -59,7 +59,7 @@ const partByFirstStep: ReadonlyMap<string | undefined, Part> = new Map([
 
 const EVENT_POSTS: ReadonlySet<string> = new Set(["/v1/events", "/v1/events/batch"]);
 
-/** By `env`, as the other state of an isolate is (services.ts): a second one is another isolate's. */
+/** By `env`, like the other state of an isolate (services.ts): another `env` belongs to another isolate. */
 const doorsByEnv = new WeakMap<Env, (part: Part) => Promise<Door>>();
 
 function doorsOf(env: Env): (part: Part) => Promise<Door> {

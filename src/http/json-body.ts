@@ -85,8 +85,8 @@ function fault(fault: string) {
 const MAX_DRAINED = 16 * 1024 * 1024;
 
 /**
- * Passes the body to `take`, up to `max` bytes, whatever Content-Length says. False when the body is larger. One with a length is
- * read at once, because each chunk is a turn of the runtime; any other chunk by chunk.
+ * Passes the body to `take`, up to `max` bytes, whatever Content-Length says. False when the body is larger. One with a
+ * length is read at once, because each chunk costs a task of the runtime; any other chunk by chunk.
  */
 export async function readAtMost(request: Request, max: number, take: (chunk: Uint8Array) => void) {
   const length = request.headers.get("content-length");
@@ -107,7 +107,7 @@ export async function readAtMost(request: Request, max: number, take: (chunk: Ui
 
 type Parsed =
   | Readonly<{ kind: "value"; value: unknown }>
-  /** Completes a sentence about what was read: "is not valid JSON". */
+  /** Completes a sentence about the text: "is not valid JSON". */
   | Readonly<{ kind: "fault"; fault: string }>;
 
 /**

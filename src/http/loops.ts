@@ -1,9 +1,9 @@
 /**
- * Loops: an attempt of this deployment that comes back as an event, because a destination is on another name of the
- * deployment, or on a host that passes requests on to it. Every attempt carries the deployment's marker, and events that
+ * Refuses loops: attempts of this deployment that come back as events, because a destination is on another name of the
+ * deployment, or on a host that forwards requests to it. Every attempt carries the deployment's marker, and events that
  * are posted with it are refused, with a status that no retry policy retries by default.
  *
- * What comes over a service binding or from a queue of events has no headers, and so no marker.
+ * Events from a service binding or a queue have no headers, and so no marker.
  */
 import type { MiddlewareHandler } from "hono";
 import { isOwnMarker, MARKER } from "../secrets/deployment-marker.ts";

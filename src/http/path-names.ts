@@ -1,6 +1,6 @@
 /**
- * The names in paths, checked at the door: before a handler of the API, of the Svix layer, the dashboard or the portal sees
- * an id, it has the form of its kind. Names that a path may have are listed here; a route with another parameter fails, so
+ * Checks the names in paths before a handler of the API, of the Svix layer, the dashboard or the portal sees them: an
+ * id has the form of its kind. The parameters that a path may have are listed here; a route with another one fails, so
  * that a new one is added to the list.
  */
 import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
@@ -12,7 +12,7 @@ import { idPatterns } from "../ids.ts";
 
 /** A name that is not of its kind. */
 type Misnamed = Readonly<{
-  /** What it should name: "destination". */
+  /** The kind of object that it should name: "destination". */
   what: string;
   value: string;
   /** Whether callers choose such names themselves, so that an answer may say what is wrong with one. */
@@ -67,8 +67,8 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
 ]);
 
 /**
- * Middleware: a request whose path has a name of another form than its kind is answered by `refuse`, or goes on where that
- * returns nothing.
+ * Middleware: a request whose path has a name of another form than its kind is answered by `refuse`, or continues if
+ * that returns nothing.
  */
 export function namesChecked<E extends HonoEnv>(
   refuse: (c: Context<E>, misnamed: Misnamed) => Response | Promise<Response> | undefined,
@@ -87,7 +87,7 @@ function misnamedIn<E extends HonoEnv>(c: Context<E>): Misnamed | undefined {
   const steps = routes.find(({ method }) => method !== "ALL")?.path.split("/") ?? [];
   const given = c.req.path.split("/");
   for (const [i, step] of steps.entries()) {
-    // Where the route has a pattern of its own, as `:version{[0-9a-f]+}`, it has been checked.
+    // If the route has its own pattern, as `:version{[0-9a-f]+}`, it has been checked.
     if (!step.startsWith(":") || step.endsWith("}")) continue;
     const name = `${steps[i - 1]}/${step}`;
     const kind = kinds.get(name);
@@ -99,7 +99,7 @@ function misnamedIn<E extends HonoEnv>(c: Context<E>): Misnamed | undefined {
   return undefined;
 }
 
-/** As handlers get it. */
+/** The parameter as handlers get it. */
 function decoded(value: string): string {
   try {
     return decodeURIComponent(value);

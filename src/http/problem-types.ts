@@ -1,4 +1,7 @@
-/** The types of problems, one for each status: what `/problems/{slug}`, the reference and the OpenAPI document say of them. */
+/**
+ * The types of problems, one for each status, as `/problems/{slug}`, the reference and the OpenAPI document describe
+ * them.
+ */
 
 type ProblemType = Readonly<{
   slug: string;

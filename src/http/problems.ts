@@ -1,6 +1,6 @@
 /**
- * The one place where an error becomes an answer: problem details (RFC 9457). For a caller's mistake each field at fault is
- * listed (core/field-errors.ts). An error of our own is logged once and never described.
+ * The one place where an error becomes an answer: problem details (RFC 9457). For a caller's mistake each field at
+ * fault is listed (core/field-errors.ts). An internal error is logged once and never described.
  */
 import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
@@ -12,7 +12,7 @@ import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
 import { type ProblemStatus, pathOfProblem, problemTypes } from "./problem-types.ts";
 
-/** Seconds after which to come again after a 503, where nothing better is known. */
+/** Seconds after which to retry after a 503, unless a better time is known. */
 const COME_AGAIN_S = 5;
 /** The header that says so. */
 export const comeAgain = { "retry-after": String(COME_AGAIN_S) };
@@ -32,7 +32,7 @@ const statusOfKind = {
 
 export type RefusalStatus<K extends RefusalKind> = (typeof statusOfKind)[K];
 
-/** When to try again what was refused, in seconds from now; undefined when that would change nothing. */
+/** When to retry a refused request, in seconds from now; undefined when that would change nothing. */
 export function retryAfterOf({ kind, retryAfterS }: Refused): number | undefined {
   return retryAfterS ?? (kind === "unavailable" ? COME_AGAIN_S : undefined);
 }
@@ -80,12 +80,12 @@ export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
   return answerOf(invalidFields(errors));
 }
 
-/** 404 for an id that names nothing that the caller may see. */
+/** 404 for an id that names no object that the caller may see. */
 export function notFound(what: string, id: string): ProblemResponse<404> {
   return answerOf(missing(what, id));
 }
 
-/** Seconds after which a client may ask a misconfigured Worker again, and between its log lines. */
+/** Seconds after which a client may call a misconfigured Worker again, and between its log lines. */
 const MISCONFIGURED_S = 60;
 let misconfigurationLoggedAt = Number.NEGATIVE_INFINITY;
 
@@ -134,7 +134,7 @@ export function unexpectedError(error: unknown): Refused<"internal" | "unavailab
     : { kind: "unavailable", detail: INTERRUPTED };
 }
 
-/** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
+/** The status of an answer to a request that an unexpected error has ended: 503 if the error is transient. */
 export function serverStatusOf(error: unknown): 500 | 503 {
   return statusOfKind[unexpectedError(error).kind];
 }
@@ -161,7 +161,7 @@ export const problemSchema = z
 
 export type Problem = z.infer<typeof problemSchema>;
 
-/** The `responses` of a route for these problems. What may be 401 may be 429 (src/rate-limits.ts) or 503 instead. */
+/** The `responses` of a route for these problems. Where 401 is possible, 429 (src/rate-limits.ts) and 503 are too. */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: ProblemStatus) => ({
     description: problemTypes[status].title,

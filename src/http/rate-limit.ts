@@ -20,7 +20,7 @@ export const withinAnyReadLimit = within("read");
 
 const withinWriteLimit = within("write");
 
-/** Routes that count by a limit of their own: posts of events, and what reads with another method than GET. */
+/** Routes that count by a limit of their own: posts of events, and reads with another method than GET. */
 const COUNTED_ELSEWHERE = [
   /^\/v1\/events(\/batch)?$/,
   /^\/v1\/destinations\/[^/]+\/(transform\/)?preview$/,

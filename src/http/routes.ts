@@ -83,7 +83,7 @@ type Taken<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> = Read
 /** The only field of an object. */
 type OnlyOf<F> = keyof F extends infer K extends keyof F ? F[K] : never;
 
-/** The input that a service gets where a route does not say: the only parameter of the path, or all fields together. */
+/** The input that a service gets by default: the only parameter of the path, or all fields together. */
 type Together<P, Q, B> = [keyof Q | keyof B] extends [never] ? OnlyOf<P> : P & Q & B;
 
 type Success = 200 | 201 | 202;
@@ -97,7 +97,7 @@ type AnswerOf<R> = [keyof R & Success] extends [never]
         : never;
     }[keyof R & Success];
 
-/** `input` is needed where the parts together are none, `view` where the service's value is no answer. */
+/** `input` is needed if the parts together are not the service's input, `view` if the service's value is not the answer. */
 type Input<I, D, V> = [D] extends [I]
   ? Readonly<{ input?: (taken: V) => I }>
   : Readonly<{ input: (taken: V) => I }>;
@@ -125,7 +125,10 @@ type ServedRoute<P, Q, B, R> = Readonly<{
   responses: R;
 }>;
 
-/** A route that calls one service: its input is what the request has, its answer the service's value, or the problem of a refusal. */
+/**
+ * A route that calls one service: its input is made of the request, its answer is the service's value, or the problem
+ * of a refusal.
+ */
 export function serve<
   const Path extends string,
   I,

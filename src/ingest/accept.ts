@@ -93,15 +93,15 @@ function rememberPinned({ placement, now }: Services, outcomes: Iterable<CommitO
   for (const outcome of outcomes) if (outcome.kind === "misplaced") placement.pin(outcome.tenants, now());
 }
 
-/** How a queue hands an event over: again and again, until it is acknowledged. */
+/** An event from a queue, which delivers it again until it is acknowledged. */
 export type Handover = Readonly<{
   /** The event's idempotency key. */
   key?: string | undefined;
-  /** The same whenever it is handed over, and no other event's. */
+  /** Unique to the event, and the same on every delivery by the queue. */
   token: string;
-  /** When its sender sent it, epoch ms: not after the first try to store it, and the same at each. */
+  /** When its sender sent it, epoch ms: not after the first try to store it, and the same on every try. */
   sentAt: number;
-  /** It may have been stored by an earlier try: this one finds that, and stores nothing. */
+  /** An earlier try may have stored it: this one finds that, and stores nothing. */
   isRepeated: boolean;
 }>;
 
@@ -123,9 +123,9 @@ export async function entryOfMessage(
 }
 
 /**
- * A message that is stored no later than this after it was sent, ms, is found by its token among the bundles of that time, if
- * it is handed over again. One that is stored later gets a key, a row of its own: how much later is unknown.
- * Senders' and isolates' clocks differ by less than the second.
+ * A message that is stored no later than this after it was sent, ms, is found by its token among the bundles of that
+ * time, if the queue delivers it again. One that is stored later gets a key, in a row of its own, because the delay is
+ * unbounded. Senders' and isolates' clocks differ by less than the second.
  */
 const FRESH_MS = 2 * 60_000;
 const CLOCK_SKEW_MS = 60_000;
@@ -134,8 +134,8 @@ const CLOCK_SKEW_MS = 60_000;
 const COMMIT_BYTES = 1024 * 1024;
 
 /**
- * Stores the event of each entry (`entryOfMessage`), once however often it is handed over, and enqueues its deliveries. They
- * are committed together, and the results are in their order. Never throws.
+ * Stores the event of each entry (`entryOfMessage`), once however often the queue delivers it, and enqueues its
+ * deliveries. They are committed together, and the results are in their order. Never throws.
  */
 export async function acceptEach(
   services: Services,
@@ -165,7 +165,7 @@ async function placeAndCommitEach(
   const byDatabase = Map.groupBy(open, (entry) => databaseOf(services, entry, places.count));
   const routes = await routesBeyond(services, byDatabase);
   for (const [database, some] of byDatabase) {
-    // What was looked up is in no bundle up to there; and what was not has never been tried.
+    // An entry that was looked up is in no bundle up to there; one that was not has never been tried.
     const floor = highest.get(database);
     for (const portion of portionsOf(some)) {
       const acceptedAt = services.now();
@@ -180,7 +180,7 @@ async function placeAndCommitEach(
   return results;
 }
 
-/** The database, of so many, where the entry of a message is stored if it is not stored yet. */
+/** The database, given their number, where the entry of a message is stored if it is not stored yet. */
 function databaseOf(services: Services, entry: Entry, count: number): number {
   const { key, handed } = entry;
   return placeOf(services, { ...entry, key: handed?.isKeyed ? key : undefined }, count, handed?.sentAt ?? 0);
@@ -213,22 +213,22 @@ function placesToAsk(
     const database = databaseOf(services, entry, places.count);
     const sender = { tenant: keyTenantOf(entry), key: isKeyed ? entry.key?.key : undefined, sentAt };
     const former = isRepeated || isKeyed ? formerPlaces(services, places, sender, now) : [];
-    // Concurrent requests with a key meet in the transaction of the commit; what this very message stored is looked up.
-    // An earlier try may have been made while its tenant was pinned to the first database.
+    // Concurrent requests with a key meet in the transaction of the commit; an event that the same message has stored
+    // is looked up. An earlier try may have been made while its tenant was pinned to the first database.
     const own = isRepeated ? [database, 0, ...former] : former.filter((at) => at !== database);
     for (const at of new Set(own)) asked.set(at, [...(asked.get(at) ?? []), entry]);
   }
   return asked;
 }
 
-/** The destinations of the entries that go to further databases, read once for all of them; undefined where none does. */
+/** The destinations of the entries that go to further databases, read once for all of them; undefined if there are none. */
 async function routesBeyond(
   services: Services,
   byDatabase: ReadonlyMap<number, readonly Entry[]>,
 ): Promise<ReadonlyMap<string, Routes> | undefined> {
   const entries = [...byDatabase].flatMap(([database, some]) => (database > 0 ? some : []));
   if (entries.length === 0) return undefined;
-  // Where it fails, each commit tries it again.
+  // If it fails, each commit tries it again.
   return orLogged(services, { what: "routes_unread" }, () =>
     within(services, LOOK_UP_MS, services.routing.fresh(services.db, routedBy(entries))),
   );
@@ -254,7 +254,7 @@ function portionsOf(entries: readonly Entry[]): Entry[][] {
 export type KeyedEvent = PostedEvent & Readonly<{ key: string }>;
 
 /**
- * Stores operational events in the first database, where the destinations are; only those that at least one of them
+ * Stores operational events in the first database, where the destinations are; only those that at least one destination
  * takes. Throws when they cannot be stored.
  */
 export async function acceptOperational(services: Services, keyed: readonly KeyedEvent[]): Promise<void> {
@@ -277,9 +277,9 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
 }
 
 /**
- * The database that stores new events. Those with an ordering key go to the first one, however many there are and were, and so
- * does everything of tenants with destinations that order other events: order is that of the numbers in one database. A commit
- * to another one refuses such a tenant's, so it need not be known here.
+ * The database that stores new events. Those with an ordering key go to the first one, however many there are and were,
+ * and so does everything of tenants with destinations that order other events: order is that of the numbers in one
+ * database. A commit to another one refuses such a tenant's events, so the pin need not be known here.
  * @param at epoch ms
  */
 function placeOf({ placement, now }: Services, entry: Entry, count: number, at: number): number {
@@ -299,7 +299,7 @@ function pinnedAmong(
   return tenantsOf(entries).filter((tenant) => placement.isPinned(tenant, at));
 }
 
-/** How many databases take new events, and have taken them; undefined where that cannot be read. */
+/** How many databases take new events, and have taken them; undefined if that cannot be read. */
 function placesOf(services: Services): Promise<Places | undefined> {
   return orLogged(services, { what: "history_unread" }, () => services.placement.places(services));
 }
@@ -337,9 +337,9 @@ const ASKED_AT_ONCE = 5;
 const LOOK_UP_MS = 5_000;
 
 /**
- * Looks the entries up in the databases where they may be stored, and enqueues what an earlier try has stored. Where one of
- * these cannot be asked, those that might be there are unavailable. A further database refuses from then on what pinned tenants
- * post, and tenants whose key such an entry has used.
+ * Looks the entries up in the databases where they may be stored, and enqueues what an earlier try has stored. If one
+ * of these cannot be queried, the entries that might be there are unavailable. From then on, a further database refuses
+ * events of pinned tenants, and of tenants whose key such an entry has used.
  */
 async function lookUpStored(
   services: Services,
@@ -415,7 +415,7 @@ async function callIntake(
       if ((error as { overloaded?: boolean }).overloaded) return notTaken;
       triedAt ??= calledAt;
       if (attempt < INTAKE_ATTEMPTS) {
-        // After a deploy all who wait for the object call it again: up to twice as late.
+        // After a deploy all waiting callers call the object again; jitter spreads them over up to twice this time.
         await services.sleep(Math.round(SECOND_CALL_MS * (2 - services.random())));
       }
     }
@@ -429,7 +429,7 @@ async function commitHere(services: Services, database: number, entry: Entry): P
   return outcomes[0] ?? UNAVAILABLE;
 }
 
-/** The event without a time that has passed already. */
+/** The event, without its time if that has already passed. */
 function scheduled(event: PostedEvent, now: number): PostedEvent {
   const { deliverAt = Number.POSITIVE_INFINITY } = event;
   return deliverAt > now ? event : { ...event, deliverAt: undefined };

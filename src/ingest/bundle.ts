@@ -34,18 +34,18 @@ import { CATALOGUE, type Routes } from "./routing-cache.ts";
 
 /** Options of an event beside its content. Absent from most, which then cost nothing more. */
 export type EventOptions = Readonly<{
-  /** Among the destinations that take it only these get it. */
+  /** Only these of the destinations that take the event get it. */
   destinationIds?: readonly string[] | undefined;
   tags?: readonly string[] | undefined;
-  /** Destinations with channels take it only when it has one of theirs. */
+  /** Destinations with channels take the event only when it has one of theirs. */
   channels?: readonly string[] | undefined;
   /** How long its deliveries may take from when it is due. */
   ttlSeconds?: number | undefined;
   /** To be sent with its deliveries. */
   headers?: RequestHeaders | undefined;
-  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  /** The media type of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
-  /** The deliveries of events with the same one are made in order, where a destination asks for that. */
+  /** The deliveries of events with the same one are made in order, if a destination requires that. */
   orderingKey?: string | undefined;
   /** Its data has to fit the schema of its type, also where the type is not validated otherwise. */
   validate?: true | undefined;
@@ -90,9 +90,9 @@ function envelopeData(body: Uint8Array): unknown {
   return (JSON.parse(decoder.decode(body)) as { data: unknown }).data;
 }
 
-/** What one request posts. */
+/** The events that one request posts. */
 export type Entry = Readonly<{
-  /** Random: a repeat of the same entry has the same. */
+  /** Random, and the same in a repeat of the entry. */
   token: string;
   events: readonly PostedEvent[];
   /** Its idempotency key, which belongs to the tenant of its last event, and the digest of its content. */
@@ -101,7 +101,7 @@ export type Entry = Readonly<{
   deadlineAt: number;
   /** The highest bundle id known when it arrived: its tokens are in no earlier bundle. Absent: the highest known now. */
   floor?: number | undefined;
-  /** When it arrived at an object, epoch ms: some time later another may try it too. Absent: nobody else does. */
+  /** When it arrived at an object, epoch ms: some time later another may try it too. Absent: no other does. */
   arrivedAt?: number | undefined;
   /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
@@ -109,7 +109,7 @@ export type Entry = Readonly<{
   triedWithin?: NumberSpan | undefined;
   /** Only for messages: when they were sent, epoch ms; whether an earlier try may have stored them; whether the key is the sender's. */
   handed?: Readonly<{ sentAt: number; isRepeated: boolean; isKeyed: boolean }> | undefined;
-  /** Breakwater's own: the catalogue of event types is not about it. */
+  /** An event of Breakwater, which the catalogue of event types is not about. */
   isOwn?: true | undefined;
 }>;
 
@@ -122,7 +122,7 @@ export type AcceptedEvent = Readonly<{
   deliverAt?: number;
   /** Epoch ms; absent where it has been removed, or an object of a former version has answered. */
   acceptedAt?: number;
-  /** It was stored and has been removed since: its plan is not known any more. */
+  /** The event was stored and has been removed since: its plan is not known any more. */
   isRemoved?: true;
 }>;
 
@@ -153,7 +153,10 @@ export type CommitResult =
 
 export const UNAVAILABLE: CommitResult = { kind: "unavailable" };
 
-/** The result of an entry in one of the databases. Misplaced: nothing was stored, these tenants' events go to the first one. */
+/**
+ * The result of an entry in one of the databases. `misplaced`: nothing was stored, because these tenants' events go to
+ * the first database.
+ */
 export type CommitOutcome = CommitResult | Readonly<{ kind: "misplaced"; tenants: readonly string[] }>;
 
 /** Entries that are committed all or none: one entry of several events, or some of one event each. */
@@ -182,7 +185,7 @@ export function draftsApart(entries: readonly Entry[]): Draft[] {
   return [...draftsOf(entries.filter(({ key }) => !key)), ...keyed];
 }
 
-/** The drafts with those of their entries alone; without the drafts that have none of them. */
+/** The drafts with only those entries, without drafts that have none of them. */
 export function filterEntries(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
   return drafts.flatMap((draft) => {
     const rest = draft.entries.filter(isKept);
@@ -229,7 +232,7 @@ export async function unitOf(
     database === 0
       ? routedBy(draft.entries).map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const)
       : tenantsOf(repeatable).map((tenant) => [tenant, 0] as const);
-  // Where no type has ever been validated or versioned there is nothing to name.
+  // If no type has ever been validated or versioned, there is nothing to name.
   const compared = revisions.filter(([tenant, revision]) => tenant !== CATALOGUE || revision > 0);
   return { bundles, revisions: Object.fromEntries(compared), keys: keysOf(draft.bundles) };
 }
@@ -286,7 +289,7 @@ async function newBundle(
   };
 }
 
-/** The packs of polled destinations: what is due is in their inboxes when it is stored. */
+/** The packs of polled destinations: events that are due are in their inboxes when they are stored. */
 function placedIn(plan: Plan, polled: ReadonlySet<string>, acceptedAt: number): PlacedPack[] {
   return Object.entries(plan).flatMap(([destination, runs]) => {
     if (!polled.has(destination)) return [];
@@ -296,7 +299,7 @@ function placedIn(plan: Plan, polled: ReadonlySet<string>, acceptedAt: number): 
   });
 }
 
-/** The lines that the events stand in at their destinations; undefined: none does. */
+/** The lines of the events at their destinations; undefined: there are none. */
 function linesOf(
   events: readonly PostedEvent[],
   destinations: readonly (readonly string[])[],
@@ -365,8 +368,8 @@ function candidatesFor({ tenant, options }: PostedEvent, routes: ReadonlyMap<str
 }
 
 /**
- * Faults of an entry's events: destinations that are not there, content which is not JSON and for which there
- * are only destinations that take envelopes, data that does not fit its type's schema.
+ * Faults of an entry's events: destinations that are not there, content which is not JSON and for which there are only
+ * destinations that take envelopes, data that does not fit its type's schema.
  */
 export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
   const { schemas, asked, versions } = routes.get(CATALOGUE) ?? {};
@@ -408,7 +411,7 @@ function envelopesOnly(event: PostedEvent, routes: ReadonlyMap<string, Routes>):
   return [{ field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' }];
 }
 
-/** Data is converted downwards alone, so that only the newest version reaches everybody. */
+/** Data is converted only to older versions, so only the newest version reaches everybody. */
 function otherVersion({ type, options }: PostedEvent, newest: number): Fault[] {
   const { version = newest } = options ?? {};
   if (version === newest) return [];
@@ -441,7 +444,7 @@ export function keyTenantOf({ events }: Pick<Entry, "events">): string {
   return events.at(-1)?.tenant ?? "";
 }
 
-/** Whose revisions decide about the entries: their tenants', and that of the validated event types. */
+/** The tenants whose revisions decide about the entries: those of their events, and that of the validated event types. */
 export function routedBy(entries: readonly Entry[]): string[] {
   return [...tenantsOf(entries), CATALOGUE];
 }

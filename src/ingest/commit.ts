@@ -66,7 +66,7 @@ export type Committed = Readonly<{
   /** The results, in the order of the entries. */
   outcomes: readonly CommitOutcome[];
   bundles: readonly CommittedBundle[];
-  /** Whose entries D1 refuses however often they are committed. */
+  /** Tenants whose entries D1 refuses however often they are committed. */
   faultyTenants: readonly string[];
 }>;
 
@@ -79,7 +79,7 @@ const CALL_TIMEOUT_MS = 5_000;
  * commits as there are objects. Where there are more, nothing is inserted, and the floor is read again.
  */
 const FAR = 200;
-/** As `FAR`, where the floor has just been read. */
+/** Like `FAR`, if the floor has just been read. */
 const UNBOUNDED = 2 ** 50;
 /** Characters of five random bits each, which distinguish the tries of a commit. */
 const NONCE_LENGTH = 16;
@@ -87,12 +87,12 @@ const NONCE_LENGTH = 16;
 const PAUSE_MS = 100;
 
 /**
- * Tokens are looked for above the floor, which is a bundle that was there before any try to store the entries: one known
- * later could be too high.
+ * Tokens are looked for above the floor: a bundle that existed before any try to store the entries. A later one could
+ * be too high.
  */
 type Bound = Readonly<{
   floor: number;
-  /** Nothing is committed where there are more bundles above the floor. */
+  /** Nothing is committed if there are more bundles above the floor. */
   far: number;
 }>;
 
@@ -184,7 +184,7 @@ async function nearerBound(
   return { floor: Math.max(floor, byTime), far: UNBOUNDED };
 }
 
-/** Of entries with the same key or token the first is committed first: the others then find its result. */
+/** Among entries with the same key or token, the first is committed first: the others then find its result. */
 async function commitInTurn(context: Context, bound: Bound, entries: readonly Entry[]): Promise<void> {
   const { services, outcomes } = context;
   const firsts = new Map<string, Entry>();
@@ -230,7 +230,7 @@ async function commitTogether(context: Context, first: Bound, drafts: readonly D
         open = draftsOf(missed);
       } else if (missed.length > 0) {
         const found = await lookUp(context, bound.floor, missed);
-        // An entry that is not found is above what was the highest then, if it is anywhere.
+        // An entry that is not found is above the highest bundle of that time, if it is stored at all.
         bound = { floor: found.highest, far: UNBOUNDED };
         open = round + 1 < ROUNDS ? draftsOf(found.missed) : draftsApart(found.missed);
       } else open = [];
@@ -262,7 +262,7 @@ type Round = Readonly<{
   missed: readonly Entry[];
   /** The highest bundle id before it. */
   highest: number;
-  /** Whether an earlier try of it has had no answer. */
+  /** Whether an earlier try had no answer. */
   isUncertain: boolean;
 }>;
 
@@ -295,8 +295,8 @@ type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Dr
 
 /**
  * The routes of the drafts, and the drafts without the entries that do not agree with them. Before one is refused, the
- * destinations and schemas are read again, if they may be out of date; and what may be a repeat is looked up: of what is
- * stored already it gets the first result, whatever has changed since.
+ * destinations and schemas are read again, if they may be out of date; and possible repeats are looked up: an entry
+ * that is stored already gets the first result, whatever has changed since.
  */
 async function routedFor(context: Context, floor: number, drafts: readonly Draft[]): Promise<Routed> {
   const { services, database, outcomes } = context;
@@ -320,9 +320,9 @@ async function routedFor(context: Context, floor: number, drafts: readonly Draft
 }
 
 /**
- * The drafts without the entries of tenants that are pinned to the first database. Their routes were read after they arrived,
- * so no isolate stores any here that was posted after the tenant was pinned, whatever it has heard. One that may be stored
- * already is looked up, and is unavailable where it is not found.
+ * The drafts without the entries of tenants that are pinned to the first database. Their routes were read after they
+ * arrived, so no isolate stores an event here that was posted after the tenant was pinned, whatever it has cached. One
+ * that may be stored already is looked up, and is unavailable if it is not found.
  */
 async function withoutMisplaced(
   context: Context,
@@ -351,7 +351,7 @@ function keepMisplaced({ outcomes, uncertain }: Context, entry: Entry, tenants: 
 
 type Schemas = ReadonlyMap<string, JsonSchema>;
 
-/** The schemas of types whose events ask to be validated. Costs a query, and only those. */
+/** The schemas of types whose events ask to be validated. Costs a query, only for those events. */
 async function askedSchemas({ services }: Context, entries: readonly Entry[]): Promise<Schemas | undefined> {
   const types = entries.flatMap(({ events }) =>
     events.flatMap(({ type, options }) => (options?.validate ? [type] : [])),
@@ -494,7 +494,7 @@ type Found = Readonly<{
   entry: Entry;
   own: readonly number[] | undefined;
   stored: StoredIdempotencyKey | undefined;
-  /** Numbers of the events of either. */
+  /** Numbers of the events of `own` or `stored`. */
   numbers: readonly number[];
 }>;
 
@@ -530,7 +530,10 @@ async function findStored(
   return { found, highest: known.highest, pinned: known.pinned };
 }
 
-/** An earlier try of the entry was committed, and its result got lost. Its bundles are enqueued again, which is harmless. */
+/**
+ * An earlier try of the entry was committed, and its result was lost. Its bundles are enqueued again, which is
+ * harmless.
+ */
 function keepCommittedBefore(
   { outcomes, bundles }: Kept,
   entry: Entry,
@@ -565,9 +568,9 @@ type StoredResults = Readonly<{
 }>;
 
 /**
- * The results of those entries that a database has already, and the bundles to enqueue again: stored under their keys by
- * another request, or by an earlier try of their own.
- * @param pinned tenants that this database refuses from now on: what it does not have now, it never gets
+ * The results of those entries that a database has already, and the bundles to enqueue again: stored under their keys
+ * by another request, or by an earlier try of their own.
+ * @param pinned tenants that this database refuses from now on: an entry that it does not have now, it never gets
  */
 export async function storedResults(
   services: Services,
@@ -637,7 +640,7 @@ async function routesFor(
 
 /**
  * Repeats the commit once after an uncertain result: the tokens keep it from being stored twice. An overloaded database
- * is not asked again: the sender gets Retry-After.
+ * is not called again: the sender gets Retry-After.
  */
 function repeatedOnce<T>(services: Services, until: number, commit: () => Promise<T>): Promise<T> {
   const isWorthwhile = (error: unknown) => {

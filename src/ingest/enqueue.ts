@@ -15,17 +15,17 @@ export const AHEAD_MS = 90_000;
 const SOON_MS = AHEAD_MS + 60_000;
 
 /**
- * How long a failed send is repeated: most failures of a queue last less, and what runs behind a request may take 30
- * seconds. Then the sweep is left to find the deliveries, after the grace period.
+ * How long a failed send is repeated: most failures of a queue are shorter, and background work of a request may take
+ * 30 seconds. Then the sweep is left to find the deliveries, after the grace period.
  */
 const REPEAT_MS = 10_000;
 /** The pause before the first repeat, doubled each time; each is shortened by up to half, so that senders spread. */
 const PAUSE_MS = 250;
 
 /**
- * Enqueues bundles that have just been committed, but those due so late that the sweep will enqueue them. What fails is
- * repeated for some seconds, so call it in the background. A message that is sent twice, because a send failed only for
- * its caller, delivers nothing twice.
+ * Enqueues bundles that have just been committed, except those due so late that the sweep will enqueue them. Failed
+ * sends are repeated for some seconds, so call it in the background. A message that is sent twice, because a send
+ * failed only for its caller, delivers nothing twice.
  */
 export async function enqueueCommitted(services: Services, bundles: readonly CommittedBundle[]) {
   const until = services.now() + SOON_MS;
@@ -38,7 +38,7 @@ export async function enqueueCommitted(services: Services, bundles: readonly Com
   );
 }
 
-/** Wakes the requests that wait for the inbox. Where this gets lost, they find the events at the end of their wait. */
+/** Wakes the requests that wait for the inbox. If the call is lost, they find the events at the end of their wait. */
 async function wakeInbox(services: Services, destination: string): Promise<void> {
   const { gates, gateLocation } = services;
   await orLogged(services, { what: "inbox_unreachable", destination }, async () => {
@@ -63,7 +63,7 @@ export async function enqueueBundles(
   for (const batch of batchesOf(messagesFor(bundles, now))) {
     if (await sendRepeatedly(services, batch, until)) continue;
     isComplete = false;
-    // When one has been given up, the others are tried once.
+    // After one send has been given up, the others are tried once.
     until = now;
   }
   return isComplete;

@@ -6,8 +6,8 @@
 import type { CommitOutcome, Entry } from "./bundle.ts";
 
 /**
- * A Worker whose call gets lost calls again, perhaps another object, but not sooner than this after the first call, ms. So
- * what an object has read this soon after an entry arrived is older than any other try of it.
+ * A Worker whose call is lost calls again, perhaps another object, but not sooner than this after the first call, ms.
+ * So data that an object has read this soon after an entry arrived is older than any other try of the entry.
  */
 export const SECOND_CALL_MS = 100;
 

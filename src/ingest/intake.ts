@@ -67,7 +67,10 @@ export class GroupCommit {
     });
   }
 
-  /** Undefined while it is being read: those who have arrived by then get it, as long as nobody else may have tried them. */
+  /**
+   * Undefined while it is being read: entries that have arrived by then get it, as long as no other object may have
+   * tried them.
+   */
   #floorOf(database: number): number | undefined {
     const { routing } = this.#services;
     if (routing.hasFloor(database)) return routing.floor(database);
@@ -133,7 +136,7 @@ export class GroupCommit {
     return until !== undefined && until > this.#services.now();
   }
 
-  /** The oldest that fit into one commit; one that is kept apart is committed alone. */
+  /** The oldest entries that fit into one commit; one that is isolated is committed alone. */
   #take(): Pending[] {
     let bytes = 0;
     let count = 0;

@@ -31,9 +31,9 @@ type Isolate = Databases &
   }>;
 
 export type Places = Readonly<{
-  /** How many databases take new events now, from the first on. */
+  /** How many databases take new events now, counted from the first. */
   count: number;
-  /** Each number that did so at some time since then, epoch ms, and this one. */
+  /** Each number of databases that was in effect at some time since then, epoch ms, including this one. */
   countsSince: (from: number) => readonly number[];
 }>;
 
@@ -42,8 +42,8 @@ export class PlacementCache {
    * The history of the number of databases.
    *
    * - It saves a post a query of the first database.
-   * - Cold, or unused for ten minutes, it costs each invocation that query, of a row for each change. There is no more than
-   *   that to keep. With a single database it is never read.
+   * - Cold, or unused for ten minutes, it costs each invocation that query, of a row for each change. Nothing else is
+   *   cached. With a single database it is never read.
    * - It may be ten minutes old. Changes come into effect later than that after they were stored, so none is missed.
    * - Nothing invalidates it; it is read again once a minute, while there are posts.
    */

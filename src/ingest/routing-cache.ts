@@ -28,9 +28,9 @@ import { type Destination, orderRuleOf } from "../store/destination.ts";
 export type Routes = Readonly<{
   revision: number;
   routes: readonly Route[];
-  /** Of those destinations that order their deliveries; absent: none does. */
+  /** The ordering rules of destinations that order their deliveries; absent: there are none. */
   orders?: ReadonlyMap<string, OrderRule>;
-  /** Those destinations that are polled; absent: none is. */
+  /** The polled destinations; absent: there are none. */
   polled?: ReadonlySet<string>;
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
@@ -44,8 +44,8 @@ export type Routes = Readonly<{
 export const CATALOGUE = "";
 
 /**
- * Limits over all tenants: each tenant counts one, and each of its destinations one for every begun so many characters
- * of what it takes. So it needs some 20 MB at most. The least recently used tenants are evicted first.
+ * Limits over all tenants: each tenant counts one, and each of its destinations one for each started portion of
+ * characters in its filters. So the cache needs at most about 20 MB. The least recently used tenants are evicted first.
  */
 const MOST_KEPT = 40_000;
 const CHARACTERS = 256;
@@ -69,7 +69,7 @@ const CATALOGUED = `
   FROM (SELECT 1 WHERE coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1)
   CROSS JOIN event_types INDEXED BY event_types_posted WHERE validates = 1 OR version > 1`;
 
-/** Stands for that of a tenant of which nothing is known. Revisions are not negative. */
+/** The revision of a tenant of which nothing is known. Real ones are not negative. */
 const UNKNOWN = -1;
 
 type Revision = Readonly<{ tenant: string; revision: number }>;
@@ -111,8 +111,8 @@ export class RoutingCache {
    */
   readonly #floors: number[] = [];
   /**
-   * Readings under way, by the invocation's own database object. A reading must not outlive the invocation that began it: one
-   * that was killed never settles, and others that waited for it would wait for ever.
+   * Readings under way, by the invocation's own database object. A reading must not outlive the invocation that began
+   * it: one that was killed never settles, so others would wait for it for ever.
    */
   readonly #readings = new WeakMap<D1Database, Promise<void>>();
 
@@ -174,7 +174,7 @@ export class RoutingCache {
    * two agree, the destinations of those tenants that are not cached or have changed.
    */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
-    // Another read may replace what is known before this one is answered.
+    // Another read may replace the cached routes before this one is answered.
     const known = this.#use(tenants);
     const revisionOf = (tenant: string) => known.get(tenant)?.routes.revision ?? UNKNOWN;
     const named = tenants.filter((tenant) => tenant !== CATALOGUE);
@@ -258,7 +258,7 @@ function schemasIn(rows: readonly CatalogueRow[]): ReadonlyMap<string, JsonSchem
   );
 }
 
-/** The schema of a type; undefined where an edit by hand has made it unusable: such a type takes everything. */
+/** The schema of a type; undefined if an edit by hand has made it unusable: such a type takes everything. */
 export function schemaOf(text: string | null): JsonSchema | undefined {
   const parsed = jsonOr(text, undefined);
   return parsed !== undefined && schemaFaults(parsed).length === 0 ? (parsed as JsonSchema) : undefined;

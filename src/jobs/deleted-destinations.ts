@@ -1,6 +1,6 @@
 /**
- * What becomes of a deleted destination: its replays end, its deliveries are cancelled, whatever its gate would admit, and it
- * stays as a tombstone as long as one of its deliveries does. Then its gate's state is removed, and then its row.
+ * The end of a deleted destination: its replays end, its deliveries are cancelled, regardless of its gate, and it stays
+ * as a tombstone as long as one of its deliveries does. Then its gate's state is removed, and then its row.
  */
 import { CONNECTIONS } from "../core/lease.ts";
 import { portionsOf } from "../core/portions.ts";
@@ -34,8 +34,8 @@ export async function drainToCancel(services: Services, destinations: readonly s
 }
 
 /**
- * Ends the replays of a destination that has just been deleted, and cancels its deliveries that wait or are to be retried: of
- * the latter as many as a few pages hold. The sweep cancels the others, and all of those that this does not come to.
+ * Ends the replays of a destination that has just been deleted, and cancels its deliveries that wait or are to be
+ * retried: of the latter, a few pages. The sweep cancels the rest.
  */
 export async function endDeleted(services: Services, destination: string): Promise<void> {
   await drainToCancel(services, [destination]);
@@ -68,7 +68,7 @@ const CANCELLED_AT_ONCE = 50;
 /** A database's number, and the last event looked at in it. */
 type RetryPlace = readonly [database: number, event: number];
 
-/** Cancels what is to be retried for a deleted destination; returns where to go on, or undefined when it has seen all. */
+/** Cancels the retries of a deleted destination; returns where to continue, or undefined when it has seen all. */
 async function cancelRetries(
   services: Services,
   destination: string,
@@ -113,8 +113,8 @@ async function cancelUnheld(
 }
 
 /**
- * Cancels what is to be retried for destinations that were deleted two minutes ago or longer, in the order of deletion, each
- * once. A destination for which it fails is left: its retries end when they are due.
+ * Cancels the retries of destinations that were deleted two minutes ago or longer, in the order of deletion, each once.
+ * A destination for which it fails is skipped: its retries end when they are due.
  */
 export async function cancelRetriesOfDeleted(services: Services, turn: PartTurn): Promise<PartResult> {
   const [at = 0, row = 0, database = 0, event = 0] = turn.cursor.map(Number);

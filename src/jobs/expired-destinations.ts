@@ -1,4 +1,7 @@
-/** What becomes of destinations that have expired: they get nothing more as it is, and are deleted like others (deleted-destinations.ts). */
+/**
+ * The end of expired destinations: they already get no new events, and are deleted like others
+ * (deleted-destinations.ts).
+ */
 import type { Services } from "../services.ts";
 import { deleteExpired } from "../store/destinations.ts";
 

@@ -45,8 +45,8 @@ export async function keepMessages(
  * The queue for a message that takes the place of this one; undefined while this one may be retried. A dead letter goes
  * back to the queue of deliveries: it has not failed by itself since.
  *
- * Drains and upkeep have three retries only. Of these, drains and pages of the cron's work are not replaced: gates go on to
- * schedule drains meanwhile, which would gather, and the cron starts pages afresh.
+ * Drains and upkeep have three retries only. Of these, drains and pages of the cron's work are not replaced: gates
+ * continue to schedule drains meanwhile, which would pile up, and the cron starts new pages.
  */
 function queueToReplaceOn(
   { DELIVERIES, UPKEEP }: Pick<Env, "DELIVERIES" | "UPKEEP">,

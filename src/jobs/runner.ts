@@ -32,7 +32,7 @@ type Budget = Readonly<{
    * take a handful more.
    */
   queries: number;
-  /** The same in time. */
+  /** The time after which a step begins no further work. */
   ms?: number;
 }>;
 
@@ -52,7 +52,7 @@ export type Turn = Readonly<{
   hasTime: MayContinue;
   /** Whether the budget allows more work. */
   mayContinue: MayContinue;
-  /** Whether one of so many equal shares of what is left of the budget allows more work. */
+  /** Whether an equal share of the remaining budget, one of this many, allows more work. */
   shareOf: (shares: number) => MayContinue;
 }>;
 
@@ -62,7 +62,7 @@ export type Step<S = void> = Readonly<{
   state?: S;
   /** For the log. */
   counts?: Readonly<Record<string, number | string>>;
-  /** What kept the step from some of its work. Thrown once everything is saved. */
+  /** The error that kept the step from some of its work. Thrown once everything is saved. */
   failure?: unknown;
 }>;
 
@@ -71,7 +71,7 @@ export type Page = Readonly<{
   number: number;
   /** No further page is enqueued after this, epoch ms. */
   until: number;
-  /** The value that the step before has handed over. */
+  /** The value that the previous step passed on. */
   handedOver?: unknown;
 }>;
 
@@ -235,8 +235,8 @@ function turnOf(given: Services, { queries: most, ms = STEP_MS }: Budget, page: 
 }
 
 /**
- * Works in one database after the other while the budget allows it. Begins with a random one, so that none of many is left
- * out for ever. A failure in one does not stop the others.
+ * Works in one database after the other while the budget allows it. Begins with a random one, so that each of many gets
+ * its turn. A failure in one does not stop the others.
  * @param work returns whether there is more to do in that database
  */
 export function inEachDatabase(

@@ -1,7 +1,7 @@
 /**
- * A step of the sweep, which runs its parts in turn. Each may use so many of the 1,000 D1 queries that an invocation is
- * allowed, and one that fails does not keep the others from running. The progress of a part is saved with the sweep's row;
- * the heartbeat there is the oldest success among the parts.
+ * A step of the sweep, which runs its parts in turn. Each has a share of the 1,000 D1 queries that an invocation is
+ * allowed, and one that fails does not keep the others from running. The progress of a part is saved with the sweep's
+ * row; the heartbeat there is the oldest success among the parts.
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -37,12 +37,12 @@ export type PartResult = Readonly<{
   more: boolean;
   /** Destinations with newly waiting deliveries, whose gates have to schedule a drain. */
   undrained?: ReadonlySet<string>;
-  /** What kept it from some of its work. */
+  /** The error that kept it from some of its work. */
   failure?: unknown;
 }>;
 
 export type Part = Readonly<{
-  /** After so many queries in a step it starts nothing more; the work begun may take a handful more. */
+  /** The number of queries in a step after which the part starts nothing more; the work begun may take a handful more. */
   queries: number;
   run: (services: Services, turn: PartTurn) => Promise<PartResult>;
 }>;
@@ -50,7 +50,7 @@ export type Part = Readonly<{
 /** All parts of the sweep by their names, in the order in which they run. */
 export type Parts = Readonly<Record<string, Part>>;
 
-/** A sweep: its lease, the parts to run in this step, and how far all of them have got. */
+/** A sweep: its lease, the parts to run in this step, and the progress of all of them. */
 export type Sweep = Readonly<{ lease: SweepLease; names: readonly string[]; saved: SweepParts }>;
 
 type Plan = Readonly<{
@@ -106,7 +106,10 @@ export function saveProgress({ db }: Services, { lease, saved }: Sweep, leasedUn
   return saveSweep(db, lease, { parts: saved, heartbeatAt, leasedUntil });
 }
 
-/** Queries each database once, for all parts. Where that fails, each part queries for itself: none fails for another's trouble. */
+/**
+ * Queries each database once, for all parts. If that fails, each part makes its own queries, so that none fails because
+ * of another.
+ */
 function workFinder({ startedAt }: Turn, { aheadMs, horizon }: Plan): PartTurn["hasWork"] {
   const found = new Map<D1Database, Promise<SweepWork>>();
   return async (db, part) => {

@@ -65,7 +65,10 @@ const PAGES_BY_TIME = 5;
 /** Retrying rows, and packs with deliveries in flight, that one statement makes wait. */
 const OVERDUE = 500;
 
-/** A page continues the unfinished parts. Where it was begun before, or another sweep has the lease, there is nothing to do. */
+/**
+ * A page continues the unfinished parts. If it was begun before, or another sweep has the lease, there is nothing to
+ * do.
+ */
 export const sweep = periodicJob<Sweep>({
   name: "sweep",
   line: "sweep",
@@ -120,10 +123,10 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
 }
 
 /**
- * Enqueues scheduled bundles that fall due before the next sweep can be counted on. A queue keeps a message for a day at
- * most, and may lose it, so a scheduled bundle is in D1 alone until shortly before its time, and is then enqueued with
- * the rest as a delay. A bundle due sooner is enqueued when it is accepted; where both happen, the second message finds
- * nothing to do. Where the queue does not take them, the cursor stays, and the next sweep enqueues them again.
+ * Enqueues scheduled bundles that fall due before the next sweep can be counted on. A queue keeps a message for a day
+ * at most, and may lose it, so a scheduled bundle is only in D1 until shortly before its time, and is then enqueued
+ * with the rest as a delay. A bundle due sooner is enqueued when it is accepted; where both happen, the second message
+ * finds nothing to do. Where the queue does not take them, the cursor stays, and the next sweep enqueues them again.
  */
 async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
   let scheduled = 0;
@@ -199,8 +202,8 @@ function walkById(
 }
 
 /**
- * Makes the lost deliveries of one bundle wait, which the walks have passed over because it could not be read. Where they
- * have not come to it yet, they will. Drains of them are scheduled by the next sweep.
+ * Makes the lost deliveries of one bundle wait, which the walks have skipped because it could not be read. If they have
+ * not reached it yet, they will. Drains of them are scheduled by the next sweep.
  */
 export async function recoverLostOf(services: Services, db: D1Database, bundle: number): Promise<void> {
   const now = services.now();
@@ -226,7 +229,7 @@ async function makeLostWait(services: Services, db: D1Database, lost: readonly L
   await markWaiting(db, rows);
 }
 
-/** Makes retries wait that were due by the horizon and that no message has delivered. */
+/** Makes retries wait that were due by the horizon and were not delivered by any message. */
 async function recoverRetries(services: Services, turn: PartTurn): Promise<PartResult> {
   const undrained = new Set<string>();
   let overdue = 0;

@@ -1,6 +1,6 @@
 /**
- * Bundles that could not be read are tried again every quarter of an hour. Most jobs come back to them by themselves; the
- * sweep does not, so deliveries that were lost of a bundle that can be read again are found here.
+ * Bundles that could not be read are tried again every quarter of an hour. Most jobs return to them by themselves; the
+ * sweep does not, so this job finds lost deliveries of a bundle that has become readable again.
  */
 
 import { faultOf } from "../log.ts";

@@ -1,7 +1,7 @@
 /**
- * Bundles that cannot be read: after an edit by hand, damage, or a rollback to code that does not know their headers. Each
- * job passes over them, reports them here, and goes on with the others. Reported once, they are counted by a metric for
- * as long as they are so, and tried again (unreadable-retry.ts).
+ * Bundles that cannot be read: after an edit by hand, damage, or a rollback to code that does not know their headers.
+ * Each job skips them, reports them here, and continues with the others. Reported once, they are counted by a metric as
+ * long as they are unreadable, and tried again (unreadable-retry.ts).
  */
 import type { UnreadableBundle } from "../core/stored-bundle.ts";
 import { faultOf } from "../log.ts";

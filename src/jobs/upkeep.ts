@@ -11,7 +11,7 @@ import { allOf, countQueries } from "../store/databases.ts";
 import type { UpkeepTask } from "./runner.ts";
 import { scheduleDrainsOf } from "./waiting.ts";
 
-/** Before a message that failed is tried again. */
+/** The delay before a failed message is tried again. */
 const PAUSE_S = 10;
 
 type Consume = (services: Services, batch: MessageBatch) => Promise<void>;
@@ -26,8 +26,8 @@ type Upkeep = Readonly<{
   consumeUpkeep: Consume;
   /**
    * Each message is handled by itself. Drains run side by side, so that none waits for another destination's, and share
-   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the
-   * queue of upkeep too: what such a version has left on it is handled as well.
+   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this
+   * was the queue of upkeep too: messages that such a version has left on it are handled as well.
    */
   consumeDrains: Consume;
 }>;
@@ -103,13 +103,13 @@ export function upkeepOf(
 
 type Ordered = Readonly<{ message: Message; order: DrainMessage }>;
 
-/** The drains of a batch that run together, and those that an invocation may die of; and what is no drain. */
+/** The drains of a batch that run together, those that an invocation may die of, and the messages that are not drains. */
 function arranged(messages: readonly Message[]) {
   const ordered = messages.flatMap((message): Ordered[] => {
     const order = drainMessage(message.body);
     return order ? [{ message, order }] : [];
   });
-  // One that has come before may have ended its invocation then.
+  // A drain that has come before may have ended its former invocation.
   const isSuspect = ({ message, order }: Ordered) => order.alone || message.attempts > 1;
   return {
     ready: ordered.filter((one) => !isSuspect(one)),

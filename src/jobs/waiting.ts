@@ -30,33 +30,33 @@ import { drainToCancel } from "./deleted-destinations.ts";
 import type { PartResult, PartTurn } from "./sweep-step.ts";
 
 /**
- * Destinations for which a sweep schedules drains by itself, and as many are handed on by one message: so each of `n` is
+ * Destinations for which a sweep schedules drains by itself, and the number that one message names: so each of `n` is
  * reached within `n / 500` minutes even if the queues lose every message.
  */
 const DESTINATIONS = 500;
 /**
- * Destinations that a step of the sweep hands on to the queue of drains, and steps of one sweep that do: 40,000 a minute,
- * a million within 25.
+ * Destinations that a step of the sweep passes to the queue of drains, and the number of such steps in one sweep:
+ * 40,000 a minute, a million within 25.
  */
 const HANDED_ON = 5_000;
 const HANDING_STEPS = 8;
 /**
- * A round of handing on begins so long after the one before began, for each destination that it has found, and no later
- * than that. So those that always wait, behind receivers that are down, cost a thousand calls of gates a minute up to
- * 30,000 of them, and a call in half an hour each beyond; and each is reached within half an hour.
+ * The time between the beginnings of two rounds over the queue: this long for each destination found, and at most this
+ * long in all. So destinations that always wait, behind receivers that are down, cost a thousand calls of gates a
+ * minute up to 30,000 of them, and a call in half an hour each beyond; and each is reached within half an hour.
  */
 const ROUND_MS = MINUTE_MS / 1_000;
 const LONGEST_ROUND_MS = 30 * MINUTE_MS;
-/** Databases that a step looks into. With more, the walks go over one group of them after the other. */
+/** Databases that a step reads. With more, the walks go over one group of them after the other. */
 const GROUP = 50;
 /** Gates called at once: as many as there are connections, in case calls count as connections. */
 const GATES = CONNECTIONS;
 /** Waiting deliveries, or packs of them, that one statement checks for their age limits. */
 const CHECKED = 2_000;
 /**
- * And one sweep, in all databases together: each of `n`, spread evenly over `d` databases, is checked within
- * `n / 24,000 + d` minutes, each of a million in three quarters of an hour. Where so many always wait, these are a
- * billion rows read a month, which cost a dollar. A drain ends expired deliveries that it comes to by itself.
+ * And one sweep, in all databases together: each of `n`, spread evenly over `d` databases, is checked within `n /
+ * 24,000 + d` minutes, each of a million in three quarters of an hour. If a million always wait, that is a billion rows
+ * read a month, which cost a dollar. A drain ends the expired deliveries that it meets by itself.
  */
 const CHECKED_IN_ALL = 24_000;
 
@@ -67,14 +67,14 @@ const EXPIRIES = [
   { expire: expireWaiting, work: "expired", share: 1 },
 ] as const;
 
-/** Where a walk over the destinations with waiting deliveries is: in which group of databases, and after which id. */
+/** The position of a walk over the destinations with waiting deliveries: its group of databases, and the last id. */
 type Place = Readonly<{ group: number; after: string }>;
 
 const START: Place = { group: 0, after: "" };
 
 /**
  * Schedules drains for destinations with waiting deliveries. Two walks go round: one schedules by itself, a few each
- * minute; where that does not reach all of them, the other hands all on to the queue.
+ * minute; if that does not reach all of them, the other passes all to the queue.
  */
 export async function scheduleDrains(services: Services, turn: PartTurn): Promise<PartResult> {
   const groups = portionsOf(allOf(services), GROUP);
@@ -97,7 +97,7 @@ export async function scheduleDrains(services: Services, turn: PartTurn): Promis
 
 type Groups = readonly (readonly D1Database[])[];
 
-/** The walk that schedules by itself. `isAll`: what it has reached is all that there are. */
+/** The walk that schedules by itself. `isAll`: it has reached all destinations. */
 async function scheduleNext(
   services: Services,
   groups: Groups,
@@ -123,8 +123,8 @@ async function scheduleNext(
 }
 
 /**
- * The walk that hands on. A round begins where the sweep does not reach all by itself, and no sooner than `ROUND_MS` says.
- * The next round reaches the destinations of a message that is lost.
+ * The walk over the queue. A round begins if the sweep does not reach all by itself, and no sooner than `ROUND_MS`
+ * says. The next round reaches the destinations of a message that is lost.
  * @param cursor the place, when the round began, and how many destinations it has found
  */
 async function handOnNext(
@@ -207,7 +207,7 @@ async function scheduleEach(
 /** Ends deliveries past their age limit, among the next that the walks over lines, packs and rows come to. */
 export async function expireOverdue(services: Services, turn: PartTurn): Promise<PartResult> {
   const [first, ...given] = turn.cursor;
-  /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
+  /** The positions of the walks: the last destination and event checked. Walks take turns over all databases. */
   const positions = [...given];
   const expired = new Map<string, number>();
   const held: DeliveryKey[] = [];
@@ -244,7 +244,7 @@ export async function expireOverdue(services: Services, turn: PartTurn): Promise
 /** Checks what comes after `after`; returns how far it has got, or undefined at the end. */
 type Next = (after: DeliveryKey) => Promise<DeliveryKey | undefined>;
 
-/** Goes on after `start`, then from the beginning, until it has come round or may not go on; returns where it is. */
+/** Continues after `start`, then from the beginning, until it has come round or may not continue; returns its position. */
 async function walkRound(start: DeliveryKey, next: Next, mayContinue: () => boolean): Promise<DeliveryKey> {
   let at = start;
   let isPastEnd = start.destinationId === "";

@@ -2,8 +2,8 @@
  * Signing secrets, and signatures with them. A secret of Standard Webhooks is `whsec_` and the base64 of 24 to 64 bytes
  * for HMAC (`v1`), or `whsk_` and the base64 of an ed25519 key (`v1a`): seed and public half, 64 bytes, or the seed
  * alone. Receivers of other forms know a secret as a plain text, whose UTF-8 is the key. So an HMAC secret has two
- * readings, its text as it is written and its bytes; they are the same where it is not `whsec_…`. Signing is WebCrypto's;
- * an imported key is kept and used for every attempt.
+ * readings, its text as it is written and its bytes; they are the same unless it is `whsec_…`. Signing is WebCrypto's;
+ * an imported key is cached and used for every attempt.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
@@ -28,10 +28,13 @@ export function newSecret(scheme: Scheme): string {
   return `${PREFIXES[scheme]}${toBase64(bytes)}`;
 }
 
-/** Of 20 to 128 characters: a shorter secret can be guessed from a signature. */
+/** Matches 20 to 128 characters: a shorter secret can be guessed from a signature. */
 const PLAIN_TEXT = /^[!-~][ -~]{18,126}[!-~]$/;
 
-/** Whether a text that is no secret of Standard Webhooks may be one all the same. No text may look like a key pair. */
+/**
+ * Whether a text that is not a secret of Standard Webhooks may be a secret nevertheless. No text may look like a key
+ * pair.
+ */
 export function isPlainTextSecret(secret: string): boolean {
   return PLAIN_TEXT.test(secret) && schemeOf(secret) !== "ed25519";
 }

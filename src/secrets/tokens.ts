@@ -1,11 +1,11 @@
 /**
- * Tokens of sessions and portal links, as JWTs (RFC 7519). Each use has a key of its own, so that one cannot pass for the
- * other. The keys are derived from the master keys: the first signs and all of them verify, so a token survives the
+ * Tokens of sessions and portal links, as JWTs (RFC 7519). Each use has a key of its own, so that one cannot pass for
+ * the other. The keys are derived from the master keys: the first signs and all of them verify, so a token survives the
  * rotation of the master key until the old one is removed. `ADMIN_KEY` is part of the derivation: a new one ends all of
  * them at once. A reader of a token must look up whether the session or link is still valid.
  *
- * Visitors can read what a token says. So the id of the API key that made a link is sealed in it, and a session's token
- * names no key: the stored session does.
+ * Visitors can read the contents of a token. So the id of the API key that made a link is sealed in it, and a session's
+ * token names no key: the stored session does.
  */
 import { sign, verify } from "hono/jwt";
 import { z } from "zod";
@@ -60,7 +60,7 @@ export async function signToken(config: SigningConfig, use: TokenUse, token: Tok
   return sign(payload, current, "HS256");
 }
 
-/** The claims of a token; undefined when it is not ours, not for this use, or has expired at `now`. */
+/** The claims of a token; undefined when it was not signed here, is not for this use, or has expired at `now`. */
 export async function readToken(
   config: SigningConfig,
   use: TokenUse,
@@ -86,7 +86,10 @@ async function opened({ masterKeys }: SigningConfig, link: string, maker: string
   }
 }
 
-/** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */
+/**
+ * Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by the services'
+ * clock.
+ */
 async function verified(token: string, keys: readonly string[]): Promise<unknown> {
   for (const key of keys) {
     try {

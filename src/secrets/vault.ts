@@ -1,23 +1,23 @@
 /**
  * Destinations' secrets at rest: AES-256-GCM under a master key that is never in D1.
  *
- * A sealed text reads `content.key-id.base64url(nonce ‖ ciphertext ‖ tag)`. The content says what the secret is for, and of
- * a signing secret also its scheme, so that this and the master key are known without opening it. Both are authenticated
- * with it, and the destination's id, or what else the secret belongs to: a sealed secret that is moved to another row, or
- * relabelled, does not open. The caller that opens one says what for, so that a signing secret that is moved into the
- * headers is not sent.
+ * A sealed text reads `content.key-id.base64url(nonce ‖ ciphertext ‖ tag)`. The content names the purpose of the
+ * secret, and for a signing secret also its scheme, so that these and the master key are known without opening it. Both
+ * are authenticated with it, and so is the destination's id, or another owner: a sealed secret that is moved to another
+ * row, or relabelled, does not open. The caller that opens one names the purpose, so that a signing secret that is
+ * moved into the headers is not sent.
  *
  * `MASTER_KEYS` is `id:base64`, or several of them with commas between. The first seals; all of them open. So a key is
- * replaced by putting a new one before it, sealing every secret again, and removing the old one. Keys for other purposes
- * are derived from them, and replaced with them.
+ * replaced by putting a new one before it, sealing every secret again, and removing the old one. Keys for other
+ * purposes are derived from them, and replaced with them.
  */
 
 import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./signing.ts";
 
 /**
- * Contents that are sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token;
- * where notices go; or, of a portal link, the API key that made it.
+ * Contents that are sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access
+ * token; the target of notices; or, for a portal link, the API key that made it.
  */
 type SealedContent = Scheme | "header" | "auth" | "token" | "notice" | "link";
 
@@ -49,7 +49,7 @@ export type Vault = Readonly<{
   sealAgain: (destination: string, sealed: string) => Promise<string>;
   /** A signing secret itself, to compare it. */
   unseal: (destination: string, sealed: string) => Promise<string>;
-  /** The key to sign with. Rejects when the stored text does not open for this destination, or is no signing secret. */
+  /** The key to sign with. Rejects when the stored text does not open for this destination, or is not a signing secret. */
   open: (destination: string, sealed: string) => Promise<SigningKey>;
   /**
    * Opens a text sealed as this content. Rejects when the stored text does not open for this destination, or is another.
@@ -134,7 +134,7 @@ export async function seal(
 
 /**
  * The secret sealed for this destination. Throws, with nothing of it in the message, when it cannot be opened.
- * @param expected what it may be
+ * @param expected the contents that it may have
  */
 export async function unseal(
   keys: MasterKeys,

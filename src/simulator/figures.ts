@@ -1,5 +1,5 @@
 /**
- * The figures of a simulation. Each says what exactly it counts.
+ * The figures of a simulation, each with the exact quantity that it counts.
  *
  * How long a backlog takes to drain is compared with the optimum: the same deliveries, and those that are posted
  * meanwhile, served from the moment of the recovery without a pause at the best possible rate.
@@ -25,7 +25,7 @@ export type Figures = Readonly<{
   wasted: number;
   /** Seconds from the recovery to the first request that arrives; undefined when there was no trouble. */
   noticedS: number | undefined;
-  /** Time from the recovery until nothing is overdue ÷ the optimum; undefined where there is nothing to compare. */
+  /** Time from the recovery until nothing is overdue ÷ the optimum; undefined if there is nothing to compare. */
   drain: number | undefined;
   /** Seconds that the backlog takes at the best possible rate. */
   optimumS: number;
@@ -62,7 +62,7 @@ function total(bins: readonly number[]): number {
   return bins.reduce((sum, count) => sum + (count ?? 0), 0);
 }
 
-/** Of sorted values; 0 when there are none. */
+/** The quantile of sorted values; 0 when there are none. */
 function quantile(sorted: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0;
 }
@@ -106,7 +106,7 @@ function drainedAt(scenario: Scenario, deliveries: readonly SimulatedDelivery[])
   return until;
 }
 
-/** How long what is open at the recovery and what comes meanwhile takes at the best possible rate. */
+/** How long the deliveries that are open at the recovery, and those that come meanwhile, take at the best possible rate. */
 function optimumMs(scenario: Scenario, deliveries: readonly SimulatedDelivery[]): number {
   const recovery = recoveryOf(scenario);
   const eachMs = 1000 / bestRateOf(scenario);

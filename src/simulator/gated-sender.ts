@@ -1,8 +1,8 @@
 /**
  * Breakwater as a sender that awaits nothing but virtual time, for pages: gate, drain schedule, lease runner and retry
- * policy are the production code, over virtual time and one receiver. What src/delivery does around them is modelled here in short:
- * deliveries that come at the same time are a batch, refused ones wait, and the gate's alarms start drains. A test
- * compares it with the whole of the production code in virtual time.
+ * policy are the production code, over virtual time and one receiver. The work of src/delivery around them is modelled
+ * here in short: deliveries that come at the same time are a batch, refused ones wait, and the gate's alarms start
+ * drains. A test compares it with the whole of the production code in virtual time.
  */
 import { admit } from "../core/admit.ts";
 import { drainsDue, inClasses, interleaved, LEASED } from "../core/drain-scheduler.ts";
@@ -116,7 +116,7 @@ export function startGatedSender(
     return { granted, refused: of(refused?.deliveries) };
   }
 
-  /** @param next what a drain does when the lease has come to something */
+  /** @param next the drain's next action when the lease has led to attempts */
   async function useLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void) {
     const terms = { grant, settings, patienceMs, grantedAt: now() };
     const lease = runLease(effects, { ...terms, deliveries, send: makeAttempt });

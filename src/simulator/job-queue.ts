@@ -1,6 +1,6 @@
 /**
- * The usual design: one job per delivery, workers that take whatever is due, no memory of the receiver. How long a
- * failed job waits is up to its policy.
+ * The usual design: one job per delivery, workers that take due jobs, no memory of the receiver. The policy decides how
+ * long a failed job waits.
  */
 
 import type { Exchange } from "../core/retry/classify.ts";
@@ -75,11 +75,11 @@ export function startJobQueue(
   return { post: (delivery) => enqueue({ delivery, postedAt: engine.now(), attempts: 0 }) };
 }
 
-/** As many as Svix publishes: what a job queue needs so that one slow receiver does not stop it. */
+/** The number that Svix publishes: a job queue needs it so that one slow receiver does not stop it. */
 export const WORKERS = 500;
 export const TIMEOUT_MS = 15_000;
 
-/** A job queue with a retry policy: its schedule and jitter by the production code, and nothing else of ours. */
+/** A job queue with a retry policy: its schedule and jitter by the production code, and nothing else of Breakwater. */
 export function queueWith(policy: RetryPolicy): JobPolicy {
   const next: JobPolicy["next"] = (job, exchange, now, random) => {
     const moved = transition(exchange, attemptHistoryOf(job, policy), policy, now, random());

@@ -1,7 +1,7 @@
 /**
  * Receivers, and how they break.
  *
- * A server has so many slots, each busy with one request for its service time; other requests queue. A queue longer
+ * A server has a number of slots, each busy with one request for its service time; other requests queue. A queue longer
  * than its strain makes every request slower. One longer than its bound brings the server down: every request in it
  * fails, and so does every other until the server has started again. That is a second outage.
  */
@@ -84,7 +84,7 @@ export function openReceiver(
     return shape.serviceMs * slowness * Math.max(1, queued() / shape.strain);
   }
 
-  /** What was in service when the server went down has failed already. */
+  /** Requests that were in service when the server went down have failed already. */
   function finish(answer: Answer): void {
     if (!inService.delete(answer)) return;
     const trouble = troubleAt(engine.now());

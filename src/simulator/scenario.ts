@@ -1,4 +1,4 @@
-/** A scenario: who is posted to and how much, what goes wrong and when, and what the receivers can take. */
+/** A scenario: the destinations and rates of posts, what goes wrong and when, and the capacities of the receivers. */
 
 import type { Random } from "../core/seeded-random.ts";
 
@@ -20,7 +20,7 @@ export type ServerShape = Readonly<{
   restartMs: number;
   /** Requests a second beyond which it answers 429. */
   perSecond?: number;
-  /** The time that the 429 asks for. */
+  /** The time in the 429's Retry-After. */
   retryAfterS?: number;
 }>;
 
@@ -28,11 +28,11 @@ export type ServerShape = Readonly<{
 export type Trouble =
   | Readonly<{ kind: "none" }>
   | Readonly<{ kind: "down" }>
-  /** It is there and refuses everything with this status. */
+  /** The receiver works and refuses everything with this status. */
   | Readonly<{ kind: "refusing"; status: number }>
   | Readonly<{ kind: "hanging" }>
   | Readonly<{ kind: "slow"; factor: number }>
-  /** So many of its answers, 0 to 1, are failures. */
+  /** The share of its answers, 0 to 1, that are failures. */
   | Readonly<{ kind: "erratic"; share: number }>;
 
 /** Milliseconds from the beginning. */
@@ -49,7 +49,7 @@ export type Scenario = Readonly<{
   serverOf?: (receiver: number) => number;
   /** The receivers that the figures are about. */
   watched: (receiver: number) => boolean;
-  /** When something is wrong: the last span's end is the recovery. */
+  /** The times of trouble: the last span's end is the recovery. */
   troubles: readonly Span[];
   troubleAt: (receiver: number, now: number) => Trouble;
   posts: (random: Random) => readonly ScheduledPost[];

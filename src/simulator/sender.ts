@@ -1,4 +1,4 @@
-/** The network between senders and receivers: how a sender makes attempts, and how long the way is. */
+/** The network between senders and receivers: a sender's attempts, and their latency. */
 import type { Exchange } from "../core/retry/classify.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Receiver } from "./receiver.ts";
@@ -12,7 +12,7 @@ export type SendAttempt = (delivery: number, answer: (exchange: Exchange) => voi
 
 export type SenderContext = Readonly<{ engine: VirtualTime; attempt: SendAttempt; ledger: Ledger }>;
 
-/** A sender under test: it is handed deliveries and makes attempts as its design would. */
+/** A sender under test: it gets deliveries and makes attempts as its design would. */
 export type SimulatedSender = Readonly<{ post: (delivery: number, receiver: number) => void }>;
 
 /** Attempts over the wire to the receiver of each delivery, all of them entered in the ledger. */

@@ -1,6 +1,6 @@
 /**
- * A simulated outage: what a retry policy does to a receiver that is down for a while, with Breakwater's gate in front
- * of it or with a plain job queue. Pure and bounded, so that a page can run it while somebody waits.
+ * A simulated outage: the effect of a retry policy on a receiver that is down for a while, with Breakwater's gate in
+ * front of it or with a plain job queue. Pure and bounded, so that a page can run it while its visitor waits.
  *
  * The same seed gives the same figures. Gate, leases and retries are the production code of src/core.
  */
@@ -20,7 +20,7 @@ export type Outage = Readonly<{
   lastsMs: number;
   /** Deliveries a second: in the minute before, during the outage, and for five minutes after it. */
   perSecond: number;
-  /** The receiver's capacity: so many requests at once, each for so long. More than 300 queued bring it down. */
+  /** The receiver's capacity: the number of requests at once, and the time of each. More than 300 queued bring it down. */
   slots: number;
   serviceMs: number;
 }>;
@@ -34,7 +34,7 @@ export type OutageReport = Figures &
     /** Requests of these that did not succeed. */
     failures: readonly number[];
     delivered: number;
-    /** False when the steps were used up before every delivery had ended: the figures are of what ran until then. */
+    /** False when the steps were used up before every delivery had ended: the figures are about the part that ran. */
     complete: boolean;
   }>;
 

@@ -13,13 +13,13 @@ export type VirtualTime = Readonly<{
   random: Random;
   /** When the next action is due; undefined when none is left. */
   nextAt: () => number | undefined;
-  /** Resolves after so many milliseconds. */
+  /** Resolves after the given milliseconds. */
   sleep: (ms: number) => Promise<void>;
   /** A promise that actions of the simulation resolve. */
   deferred: <T>() => Deferred<T>;
   /**
-   * Runs the next action. Returns whether it has made or resolved a promise of this time: then code that awaits has to go
-   * on before the next action (`promisesSettled`).
+   * Runs the next action. Returns whether it has made or resolved a promise of this time: then code that awaits has to
+   * continue before the next action (`promisesSettled`).
    */
   step: () => boolean;
 }>;
@@ -35,7 +35,7 @@ export function virtualTime(seed: number): VirtualTime {
   let hasPromised = false;
 
   function at(time: number, action: () => void): void {
-    // It would never come, and what comes after it neither.
+    // An action with such a time would never run, and neither would later ones.
     if (Number.isNaN(time)) throw new RangeError("The time of an action must be a number");
     order += 1;
     push(heap, { time: Math.max(now, Math.ceil(time)), order, action });
@@ -77,7 +77,7 @@ export function virtualTime(seed: number): VirtualTime {
 /** Awaits that one action may lead to, one after the other: twice as many as the lease runner and its sender have. */
 const ROUNDS = 10;
 
-/** Lets code go on that awaits nothing but promises of virtual time, and whatever follows from these. */
+/** Lets code continue that awaits nothing but promises of virtual time, and everything that follows from these. */
 export async function promisesSettled(): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) await undefined;
 }

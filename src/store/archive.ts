@@ -1,7 +1,8 @@
 /**
- * The archive of exchanges in R2 (core/archive.ts), and what D1 knows of the events in it.
+ * The archive of exchanges in R2 (core/archive.ts), and D1's data about the events in it.
  *
- * Every call has an end: a bucket that does not answer fails like one that is away. What was sent to it may still be done.
+ * Every call has a timeout: a bucket that does not answer fails like an unavailable one. A call sent to it may still
+ * take effect.
  */
 
 import {
@@ -39,7 +40,7 @@ export function mayBeArchived(
   return archived === true || bodiesOf === "all";
 }
 
-/** No call is awaited for longer. */
+/** The timeout of a call. */
 const CALL_MS = 10_000;
 
 const SILENCE = "R2 did not answer in time";
@@ -65,7 +66,7 @@ export async function emptyExchange({ bucket, sleep }: Archive, key: AttemptKey)
   await within({ sleep }, CALL_MS, bucket.put(archiveNameOf(key), ""), SILENCE);
 }
 
-/** What R2 deletes in one call, and lists in one. */
+/** The most objects that R2 deletes, or lists, in one call. */
 const PAGE = 1_000;
 
 /** Removes the exchanges of these attempts, where there are any. */
@@ -75,15 +76,15 @@ export async function removeExchanges({ bucket, sleep }: Archive, keys: readonly
 }
 
 type Walked = Readonly<{
-  /** All up to this event have been looked at. */
+  /** All events up to this one have been checked. */
   upto: number;
   isLast: boolean;
   removed: number;
 }>;
 
 /**
- * Removes the exchanges of events that are not stored any more, or whose content has been erased, while it may go on: those
- * after `after` up to `last`. An event whose database is not bound keeps what it has.
+ * Removes the exchanges of events that are not stored any more, or whose content has been erased, while it may go on:
+ * those after `after` up to `last`. Exchanges of an event whose database is not bound stay.
  */
 export async function removeGone(
   databases: Databases,
@@ -114,7 +115,7 @@ export async function removeGone(
 
 const BUNDLES = `SELECT id, ${listInHeaderSql("header", "erased")} AS erased FROM ${LISTED_BUNDLES}`;
 
-/** The events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
+/** The events that are not stored, or have no content any more. Exchanges of a bundle that cannot be read stay. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {
   const gone = await inShares(databases, events, async (db, share) => {
     const rows = await select<{ id: number; erased: string }>(db, BUNDLES, bundlesOf(share));

@@ -1,11 +1,13 @@
 /**
- * Cancelling on request: one delivery that has not ended or holds its line, or what waits for a destination, in steps.
+ * Cancels on request: one delivery that has not ended or holds its line, or the waiting deliveries of a destination, in
+ * steps.
  *
- * A delivery that is in flight is left alone: only its sender knows how the attempt ends. What D1 cannot know of it, that a
- * lease holds it, its gate knows: callers query the gate first and notify it afterwards (`recheck` in core/admit.ts).
+ * A delivery that is in flight is not cancelled: only its sender knows how the attempt ends. D1 cannot know that a
+ * lease holds a delivery, but its gate does: callers query the gate first and notify it afterwards (`recheck` in
+ * core/admit.ts).
  *
- * Raw SQL: a row is inserted or changed by one statement under the condition that the delivery has not ended, and what waits
- * is read through its partial indexes.
+ * Raw SQL: a row is inserted or changed by one statement under the condition that the delivery has not ended, and
+ * waiting deliveries are read through their partial indexes.
  */
 
 import { type DeliveryKey, eventAt, headerAt } from "../core/bundle.ts";
@@ -33,7 +35,7 @@ import { endWaiting, type MeantPage } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;
 
-/** Dead, and in its line: what stands behind it goes on when it is cancelled. */
+/** Dead, and first in its line: the next delivery continues when it is cancelled. */
 const HOLDS = `deliveries.state = 'dead' AND EXISTS (
   SELECT 1 FROM bundles b
     CROSS JOIN json_each(iif(json_valid(b.header), b.header, '{}'), '$.lines.' || deliveries.destination_id) l
@@ -60,7 +62,7 @@ const CANCEL = `
 
 type Ending = DeliveryKey &
   Readonly<{
-    /** Of one without a row, epoch ms. */
+    /** The time limit of one without a row, epoch ms. */
     giveUpAt: number;
   }>;
 
@@ -101,7 +103,7 @@ const NEXT_PACKS = `
     AND bundle_id BETWEEN ${bundleIdOf("(?2 + 1)")} AND ${bundleIdOf("?3")}
     ORDER BY bundle_id LIMIT ${PACKS}) p LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`;
 
-/** Which of the waiting deliveries of a destination are meant. */
+/** The selection among the waiting deliveries of a destination. */
 export type WaitingFilter = Readonly<{
   since?: number | undefined;
   until?: number | undefined;
@@ -140,7 +142,7 @@ const NEXT_BEHIND = `
 /** The end of a page of lines. */
 type LineEnd = Readonly<{ line: string; event: number }>;
 
-/** The next deliveries in the lines of a destination that are meant. */
+/** The next selected deliveries in the lines of a destination. */
 export async function behindPage(
   db: D1Database,
   destination: string,
@@ -163,7 +165,7 @@ const CANCEL_BEHIND = `
       AND p.bundle_id = ${bundleIdOf("n.event_id")} AND ${hasBit(anyOf("p"), "n.event_id")})
   ON CONFLICT DO NOTHING RETURNING 1`;
 
-/** Cancels those of the deliveries that stand behind others of their lines, and nothing else is stored of; returns how many. */
+/** Cancels the deliveries that stand behind others in their lines and have no other record; returns how many. */
 export async function cancelBehind(
   db: D1Database,
   destination: string,
@@ -174,7 +176,7 @@ export async function cancelBehind(
   return (await select(db, CANCEL_BEHIND, names, now)).length;
 }
 
-/** The waiting ones of a pack. Without a header an operator has removed the bundle, or it cannot be read. */
+/** The waiting deliveries of a pack. If the header is missing, an operator has removed the bundle. */
 function foundIn(raw: RawRow): Found[] {
   const header = headerToShow(String(raw.header));
   const acceptedAt = raw.acceptedAt === null ? null : Number(raw.acceptedAt);

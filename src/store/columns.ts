@@ -1,4 +1,4 @@
-/** Reading stored values, whatever an operator has made of them by hand. */
+/** Reads stored values, which an operator may have edited by hand. */
 import { type Column, getTableColumns, type InferInsertModel, type InferSelectModel } from "drizzle-orm";
 import { customType, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { parsedJson } from "../core/json-value.ts";
@@ -15,7 +15,7 @@ export function jsonText<T>(fallback: T) {
   });
 }
 
-/** The value of a JSON text, or the fallback where it is none. */
+/** The value of a JSON text, or the fallback if it is not JSON. */
 export function parsedOr<T>(stored: unknown, fallback: T): T {
   const parsed = parsedJson(String(stored));
   return parsed === undefined ? fallback : (parsed as T);

@@ -69,15 +69,15 @@ type Commit = Readonly<{
   acceptedAt: number;
   /** The highest bundle id known before the first try: tokens are looked for in the bundles after it only. */
   floor: number;
-  /** How many bundles of others tokens are looked for in. Where there are more after the floor, nothing is inserted. */
+  /** In how many bundles of others tokens are looked for. If there are more after the floor, nothing is inserted. */
   far: number;
-  /** Random, and another for each try. Only called where a unit has several bundles. */
+  /** Returns a random text, different for each try. Only called if a unit has several bundles. */
   nonce: () => string;
 }>;
 
 /** The result of a commit. */
 type Committed = Readonly<{
-  /** The ids of each unit's bundles; undefined where nothing was inserted. */
+  /** The ids of each unit's bundles; undefined if nothing was inserted. */
   ids: readonly (readonly number[] | undefined)[];
   /** The highest bundle id before the commit; that before the database's first where it has none. */
   highest: number;
@@ -91,9 +91,9 @@ const KNOWN = `
 const HIGHEST = "SELECT coalesce((SELECT max(id) FROM bundles), ?1) AS id";
 
 /**
- * No token is known, no tenant's destinations have changed, no key is taken. The tenant without a name stands for the
- * validated event types; where none has ever been validated it has no row, and costs none to be read. By CASE the tokens
- * are looked for only where the floor is near.
+ * No token is known, no tenant's destinations have changed, no key is taken. The tenant without a name represents the
+ * validated event types; if none has ever been validated, it has no row, so none is read. By CASE the tokens are looked
+ * for only where the floor is near.
  */
 const GUARDS = `
   CASE WHEN coalesce(newest.id, 0) - ?1 <= ?13 THEN NOT EXISTS (${KNOWN}) ELSE 0 END
@@ -103,9 +103,9 @@ const GUARDS = `
   AND NOT EXISTS (SELECT 1 FROM ${storedKeys("?4")})`;
 
 /**
- * The first bundle of a unit. The id is the next one of this database. The newest row is never removed, so no id recurs;
- * and it is above the floor even in a database that has been restored to an earlier time since the floor was read. `?2`
- * are the tokens of the whole unit.
+ * The first bundle of a unit. The id is the next one of this database. The newest row is never removed, so no id
+ * recurs; and the id is above the floor even if the database has been restored to an earlier time since the floor was
+ * read. `?2` are the tokens of the whole unit.
  */
 const INSERT = `
   INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
@@ -123,8 +123,9 @@ const INSERT_NEXT = `
   WHERE b.id = (SELECT max(id) FROM bundles) AND b.tokens ->> '$[#-1]' = ?1 RETURNING id`;
 
 /**
- * Only if its bundles were inserted, and only once. They are the newest of the database then: its first one is `?7` before
- * the newest, and has the token of its request at the path `?8`. `?4` is how far behind that each of them is.
+ * Inserts a key only if its bundles were inserted, and only once. They are then the newest of the database: its first
+ * one is `?7` before the newest, and has the token of its request at the path `?8`. `?4` is how far behind that each of
+ * them is.
  */
 const INSERT_KEY = `
   INSERT INTO idempotency_keys (tenant, key, fingerprint, bundles, places, created_at)
@@ -132,7 +133,10 @@ const INSERT_KEY = `
   FROM bundles b WHERE b.id = (SELECT max(id) FROM bundles) - ?7 AND b.tokens ->> ?8 = ?9
   ON CONFLICT DO NOTHING`;
 
-/** Only with its bundle, which is `?2` before the newest then and has the token `?3`. One row for each destination. */
+/**
+ * Inserts a pack only with its bundle, which is then `?2` before the newest and has the token `?3`. One row for each
+ * destination.
+ */
 const INSERT_PLACED = `
   INSERT INTO packs (destination_id, bundle_id, delivered0, delivered1, ended_at, ends)
   SELECT p.value ->> 0, b.id, p.value ->> 1, p.value ->> 2, ?4, p.value ->> 3
@@ -150,7 +154,7 @@ function storedKeys(names: string): string {
 /**
  * Commits the units to the database of that number, in one transaction. Safe to repeat with the same tokens and floor.
  * A unit is not inserted where a token is known, a tenant's destinations have changed, or a key is taken; and none is
- * where the floor is too far from the highest id.
+ * inserted if the floor is too far from the highest id.
  */
 export async function commitUnits(db: D1Database, database: number, commit: Commit): Promise<Committed> {
   const { units, acceptedAt } = commit;
@@ -239,7 +243,7 @@ type Sought = Readonly<{
   tenants?: readonly string[];
   /** Tenants to be pinned from now on, epoch ms, as far as this database is concerned. */
   pin?: Readonly<{ tenants: readonly string[]; at: number }> | undefined;
-  /** Where tokens are looked for: above a bundle, or in those accepted within the spans of time, epoch ms. */
+  /** Where to search tokens: above a bundle, or in those accepted within the spans of time, epoch ms. */
   within: number | readonly NumberSpan[];
 }>;
 
@@ -249,15 +253,16 @@ export type NumberSpan = readonly [from: number, until: number];
 type Stored = Readonly<{
   tokens: readonly KnownToken[];
   keys: readonly StoredIdempotencyKey[];
-  /** The highest bundle id at that time: what was not found is in no bundle up to this one. */
+  /** The highest bundle id at that time: a token that was not found is in no bundle up to this one. */
   highest: number;
-  /** Since when this database has refused each pinned tenant of those sought, epoch ms. */
+  /** Since when this database has refused each pinned tenant among the requested ones, epoch ms. */
   pinned: ReadonlyMap<string, number>;
 }>;
 
 /**
- * A tenant that is pinned to the first database has a row here, in a further one, as soon as something of it was looked up
- * here: no commit of what may be repeated gets past it, so what was not found then is never stored here.
+ * A tenant that is pinned to the first database has a row here, in a further one, as soon as one of its entries was
+ * looked up here. The row stops every commit of a possible repeat, so an entry that was not found then is never stored
+ * here.
  */
 const PIN = repeatable(
   "INSERT INTO tenants (id, revision) SELECT value, ?2 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING",
@@ -284,7 +289,7 @@ export async function findCommitted(
     ...(pin ? [db.prepare(PIN).bind(JSON.stringify(pin.tenants), pin.at)] : []),
     stored,
     highest,
-    // Without a token to look for, every bundle there would be read in vain.
+    // Without a token to search for, reading every bundle there would be useless.
     ...(tokens.length > 0 ? [known] : []),
     ...(database > 0 ? [db.prepare(PINNED).bind(JSON.stringify(tenants))] : []),
   ]);
@@ -316,7 +321,7 @@ export async function highestId(db: D1Database, database: number): Promise<numbe
   return (await db.prepare(HIGHEST).bind(before).first<number>("id")) ?? before;
 }
 
-/** As `KNOWN`, in bundles accepted within spans of time. Only of these the tokens are read. */
+/** Like `KNOWN`, in bundles accepted within spans of time. Only their tokens are read. */
 const KNOWN_WITHIN = `
   SELECT b.id, t.key AS place, t.value AS token FROM json_each(?1) w
     CROSS JOIN bundles b ON b.id >= (${firstSince(`(w.value ->> 0) - ${SKEW_MS}`)})

@@ -1,6 +1,6 @@
 /**
- * For how long events are kept where a tenant or a type has a time of its own, which is shorter than the deployment's; and
- * what a walk looks for that erases their content. The settings are in the first database, events in all.
+ * The retention times of tenants and types, which are shorter than the deployment's; and the search of the walks that
+ * erase content by them. The settings are in the first database, events in all.
  *
  * Raw SQL: `json_each` looks up any number of names in one statement, and the partial indexes, which hold only what has
  * such a setting, are named.
@@ -17,7 +17,7 @@ import {
 import { POLLED_TARGET } from "../core/inbox.ts";
 import { indexesIn } from "../core/pack.ts";
 import { portionsOf } from "../core/portions.ts";
-import { type Kept, shortest, wholeDays } from "../core/retention.ts";
+import { type RetentionTimes, shortest, wholeDays } from "../core/retention.ts";
 import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
 import { parsedOr } from "./columns.ts";
 import { repeatable, select } from "./databases.ts";
@@ -27,7 +27,7 @@ import type { BegunErasure } from "./schema.ts";
 import { oldBundlesSql, untilHorizon } from "./time-ranges.ts";
 
 export type ContentLimits = Readonly<{
-  /** For how long an event is kept, in ms; infinite where neither its tenant nor its type says so. */
+  /** For how long an event is kept, in ms; infinite if neither its tenant nor its type sets a time. */
   keptMs: (event: Readonly<{ tenant: string; type: string }>) => number;
   /** Whether events of the tenant lose their content once they are delivered. */
   isPayloadFree: (tenant: string) => boolean;
@@ -63,7 +63,7 @@ const OF_TENANT = `
   SELECT name, retention_days FROM event_types INDEXED BY event_types_kept WHERE retention_days IS NOT NULL`;
 
 /** For how long the events of the tenant are kept. @param most the deployment's time, in ms */
-export async function keptOfTenant(first: D1Database, tenant: string, most: number): Promise<Kept> {
+export async function keptOfTenant(first: D1Database, tenant: string, most: number): Promise<RetentionTimes> {
   const rows = await select<{ type: string | null; days: unknown }>(first, OF_TENANT, tenant);
   const own = rows.find(({ type }) => type === null);
   const ms = Math.min(most, shortest(own?.days));
@@ -73,7 +73,7 @@ export async function keptOfTenant(first: D1Database, tenant: string, most: numb
   return { ms, types: Object.fromEntries(types) };
 }
 
-/** Every different value, with one row read for each: the index is sought for the next one. */
+/** Every different value, with one row read for each: an index seek finds the next one. */
 const distinctDays = (source: string) => `
   SELECT json_group_array(days) FROM (
     WITH RECURSIVE next (days) AS (
@@ -93,7 +93,7 @@ const IN_USE = `
         WHERE retention_days IS NOT NULL), 0)) AS changedAt`;
 
 export type LimitsInUse = Readonly<{
-  /** The numbers of days that are set for anybody, each once. */
+  /** The numbers of days that any tenant or type has, each once. */
   days: readonly number[];
   /** Whether a tenant keeps no payloads. */
   payloadFree: boolean;
@@ -112,7 +112,7 @@ export async function limitsInUse(first: D1Database): Promise<LimitsInUse> {
   };
 }
 
-/** A bundle that a walk has come to, with what is known of its events. Epoch ms. */
+/** A bundle that a walk has reached, with the known facts about its events. Times in epoch ms. */
 export type WalkedBundle = Readonly<{ id: number; acceptedAt: number; dueAt: number; read: ReadHeader }>;
 
 type Row = Readonly<{ id: number; acceptedAt: number; dueAt: number; header: string }>;
@@ -123,7 +123,7 @@ const WALK = oldBundlesSql(`id, ${COLUMNS}`);
 
 type Walked = Readonly<{
   bundles: readonly WalkedBundle[];
-  /** The last bundle looked at; `after` when there was none. */
+  /** The last bundle read; `after` when there was none. */
   upto: number;
   /** Whether none comes after it that was accepted by then. */
   isLast: boolean;
@@ -143,7 +143,7 @@ function walked({ header, ...row }: Row): WalkedBundle {
   return { ...row, read: readHeader(header) };
 }
 
-/** A bundle on the list of those to look at again; without what it is when it is gone. */
+/** A bundle on the list of those to check again; without details when it is gone. */
 type LaterBundle = Readonly<{
   id: number;
   bundle: WalkedBundle | undefined;
@@ -165,13 +165,13 @@ export async function bundlesLater(db: D1Database, now: number, limit: number): 
   }));
 }
 
-/** What cannot be read is begun anew. */
+/** An unreadable value means that the erasure starts over. */
 function begunIn(stored: string | null): BegunErasure | undefined {
   const begun = parsedOr<BegunErasure | null>(stored, null);
   return Array.isArray(begun?.events) && Number.isSafeInteger(begun.destinations) ? begun : undefined;
 }
 
-export type Later = Readonly<{ bundle: number; lookAt: number; begun?: BegunErasure | undefined }>;
+export type PostponedBundle = Readonly<{ bundle: number; lookAt: number; begun?: BegunErasure | undefined }>;
 
 const PUT_LATER = repeatable(`
   INSERT INTO kept_later (bundle_id, look_at, begun)
@@ -185,7 +185,11 @@ const FORGET_LATER = repeatable(
 );
 
 /** Takes bundles off the list, then puts bundles on it. One that is on it already keeps what has been begun and has got further. */
-export async function saveLater(db: D1Database, later: readonly Later[], done: readonly number[] = []) {
+export async function saveLater(
+  db: D1Database,
+  later: readonly PostponedBundle[],
+  done: readonly number[] = [],
+) {
   const statements = [
     ...(done.length > 0 ? [db.prepare(FORGET_LATER).bind(JSON.stringify(done))] : []),
     ...(later.length > 0 ? [db.prepare(PUT_LATER).bind(JSON.stringify(later))] : []),
@@ -206,8 +210,9 @@ type End = Readonly<{ state: string; endedAt: number | null }>;
 const DESTINATIONS = 500;
 
 /**
- * The events of a bundle all of whose deliveries have ended so.
- * @param isDone whether the end of a delivery counts. A delivery with a bit counts as ended when the last of its pack did
+ * The events of a bundle all of whose deliveries have ended in this way.
+ * @param isDone whether the end of a delivery counts. A delivery with a bit counts as ended when the last of its pack
+ *   did
  */
 export async function eventsDone(
   db: D1Database,

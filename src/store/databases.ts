@@ -1,27 +1,26 @@
 /**
- * The databases of a deployment, and the two things that are done with every call to one: it is counted, and it is made
- * again after transient errors (core/transient.ts).
+ * The databases of a deployment. Every call to one is counted, and repeated after transient errors (core/transient.ts).
  *
- * The first database has every table; further ones have events and their deliveries alone, in the same tables. Usually
+ * The first database has every table; further ones have only events and their deliveries, in the same tables. Usually
  * there is only the first, and nothing here costs a call or a row.
  *
  * Repeated calls, with pauses that grow and differ:
- * - reads, and writes marked as `repeatable`, after every transient error but an overload;
- * - every other write only when it has certainly not been executed. A write whose answer got lost may have been: counters
- *   would count twice, and what a repeated `UPDATE … WHERE` or `ON CONFLICT DO NOTHING` returns would be that of a caller
- *   who comes too late. The commit and the recorder, whose writes are guarded, find out by themselves what became of
- *   them, and repeat them.
+ * - reads, and writes marked as `repeatable`, after every transient error except an overload;
+ * - every other write only when it has certainly not been executed. A write whose answer was lost may have been:
+ *   counters would count twice, and a repeated `UPDATE … WHERE` or `ON CONFLICT DO NOTHING` would return nothing, as to
+ *   a caller who comes too late. The commit and the recorder, whose writes are guarded, find out their results by
+ *   themselves, and repeat them.
  *
- * An overload is never repeated here: the caller tries again later (a message with its delay, a sender with Retry-After),
- * which takes the load off. D1 repeats reads by itself, at once and twice at most; that is too soon for a database
- * that restarts.
+ * An overload is never repeated here: the caller tries again later (a message with its delay, a sender with
+ * Retry-After), which takes the load off. D1 repeats reads by itself, at once and twice at most; which is too soon for
+ * a database that restarts.
  */
 import { CHANGE_MARGIN_MS, type DatabaseCount, furtherDatabaseNames } from "../core/placement.ts";
 import { type Transient, transientOf } from "../core/transient.ts";
 import { repeatedly, type Sleep } from "../time.ts";
 
 export type Databases = Readonly<{
-  /** The first, which alone has destinations, API keys, replays and the sweep's heartbeat. */
+  /** The first database, the only one with destinations, API keys, replays and the sweep's heartbeat. */
   db: D1Database;
   /** The others, in the order of their numbers, from 1 on. */
   further?: readonly D1Database[] | undefined;
@@ -68,15 +67,15 @@ export function addedUp(counts: readonly (readonly [string, number])[]): Readonl
 }
 
 /**
- * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers; that there is no gap in
- * these is for the configuration to check.
+ * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers; the configuration
+ * checks that the numbers have no gap.
  */
 export function furtherDatabases(env: object): D1Database[] {
   const bindings = env as Readonly<Record<string, D1Database>>;
   return furtherDatabaseNames(env).flatMap((name) => bindings[name] ?? []);
 }
 
-/** Counts in all databases at once, and adds up. */
+/** Counts in all databases at once, and returns the sum. */
 export async function sumOver(
   databases: Databases,
   count: (db: D1Database) => Promise<number>,
@@ -119,7 +118,7 @@ export async function inTurn(
 /** Makes a call with statements of this SQL. */
 type Around = <T>(sql: readonly string[], call: () => Promise<T>) => Promise<T>;
 
-/** The same databases, each of whose calls is made through `around`. */
+/** The same databases, with every call made through `around`. */
 function wrapped({ db, further = [] }: Databases, around: Around): AllDatabases {
   type Statement = Readonly<{ real: D1PreparedStatement; sql: string }>;
   const known = new WeakMap<D1PreparedStatement, Statement>();
@@ -173,21 +172,21 @@ export function countQueries(databases: Databases): AllDatabases & Readonly<{ qu
 const MARK = "/* repeatable */";
 
 /**
- * Marks a write that leaves the same rows, and returns what its caller needs, when the call that it is in is made again right
- * after itself. A batch is repeated when all of its statements are marked, or reads.
+ * Marks a write that leaves the same rows, and returns what its caller needs, if its call is repeated at once. A batch
+ * is repeated when all of its statements are marked, or reads.
  */
 export function repeatable(sql: string): string {
   return `${sql} ${MARK}`;
 }
 
-/** Repeats of one call. */
+/** The most repeats of one call. */
 const REPEATS = 4;
 const PAUSE_MS = 100;
 /** No repeat begins later than this after the first call: the caller has a deadline of some seconds. */
 const WITHIN_MS = 3_000;
 /**
- * Statements repeated by one invocation, whose queries are limited: the sweep and retention leave that many unused. It
- * grows again with time, for the objects that live long.
+ * The most statements that one invocation repeats, because its queries are limited: the sweep and retention leave that
+ * many unused. The allowance grows again with time, for long-lived objects.
  */
 const STATEMENTS = 100;
 const STATEMENTS_PER_SECOND = 1;
@@ -208,7 +207,7 @@ export function repeatingDatabases(databases: Databases, services: Services): Al
   let left = STATEMENTS;
   let countedAt = now();
 
-  /** Whether so many statements may be repeated; takes them. */
+  /** Whether this many statements may be repeated; if so, they are counted. */
   function takes(statements: number): boolean {
     const at = now();
     left = Math.min(STATEMENTS, left + ((at - countedAt) / 1_000) * STATEMENTS_PER_SECOND);
@@ -233,15 +232,15 @@ function mayRepeat(transient: Transient | undefined, sql: readonly string[]): bo
   return transient === "not_reached" || (transient === "interrupted" && sql.every(isSafeToRepeat));
 }
 
-/** Whether a statement is a read, or marked. What contains the word of a write counts as one. */
+/** Whether a statement is a read, or marked. A statement with the word of a write counts as one. */
 function isSafeToRepeat(sql: string): boolean {
   if (sql.endsWith(MARK)) return true;
   return /^\s*(SELECT|WITH)\b/i.test(sql) && !/\b(INSERT|UPDATE|DELETE|REPLACE)\b/i.test(sql);
 }
 
 // ── The history of how many databases take new events, in the first database. Where a key or a repeated message was
-// stored follows from it, so no other database is asked. The cron writes it; a change comes into effect some time after it
-// was stored, in all isolates at the same moment, whatever their configuration says. ──
+// stored follows from it, so no other database is queried. The cron writes it; a change comes into effect some time
+// after it was stored, in all isolates at the same moment, whatever their configuration says. ──
 
 const HISTORY = "SELECT count, since FROM database_history ORDER BY since";
 
@@ -250,7 +249,7 @@ export async function databaseHistory(db: D1Database): Promise<readonly Database
   return select(db, HISTORY);
 }
 
-/** Only where another number was stored last, and that is in effect: so two versions that run side by side add few rows. */
+/** Only if another number was stored last, and is in effect: so two versions that run side by side add few rows. */
 const CHANGE_COUNT = `
   INSERT INTO database_history (since, count) SELECT ?2 + ${CHANGE_MARGIN_MS}, ?1 FROM database_history
   WHERE since = (SELECT max(since) FROM database_history) AND since <= ?2 AND count <> ?1 ON CONFLICT DO NOTHING`;
@@ -264,7 +263,7 @@ const FORGET_COUNTS = `
   DELETE FROM database_history WHERE since < (SELECT max(since) FROM database_history WHERE since <= ?1)`;
 
 /**
- * Stores that so many databases are to take new events. Costs a row where that has changed.
+ * Stores how many databases are to take new events. Costs a row if that has changed.
  * @param forgottenAt what was in effect only before is removed, epoch ms
  */
 export async function storeDatabaseCount(

@@ -1,9 +1,9 @@
 /**
  * Deliveries by their events: the newest event first, in whatever state, queued ones too.
  *
- * Bundles are walked by their key, or, where a tag is asked for, by the rows of `tags`, so that untagged events cost
- * nothing. Deliveries that a bundle plans for its events are looked up like a page of queued deliveries. A page looks at a
- * bounded number of bundles and deliveries: it may be short, or empty, and still have a next one.
+ * Bundles are walked by their key, or, if a tag is requested, by the rows of `tags`, so that untagged events cost
+ * nothing. Deliveries that a bundle plans for its events are looked up like a page of queued deliveries. A page looks
+ * at a bounded number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
 
 import { bundleOf, type DeliveryKey, deliveryName, eventAt } from "../core/bundle.ts";
@@ -24,7 +24,7 @@ import { rowsIn } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
 import { idRangeOf } from "./time-ranges.ts";
 
-/** Bundles that one page looks at in a database, planned deliveries looked up at once, and in all. */
+/** Bundles that one page reads in a database; planned deliveries looked up at once, and in all. */
 const BUNDLES = 50;
 const LOOKED_UP = 200;
 const LOOKED_AT = 2_000;
@@ -105,7 +105,7 @@ async function lookedUp(
   );
 }
 
-/** One without an outcome is queued, unless its destination is deleted: then it counts as cancelled. */
+/** A delivery without an outcome is queued, unless its destination is deleted: then it counts as cancelled. */
 function isWanted(
   one: FoundDelivery,
   state: Wanted["state"],

@@ -37,10 +37,10 @@ type LoadedEvent = Readonly<{
   type: string;
   /** Undefined if not requested; null when the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null | undefined;
-  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  /** The media type of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
   acceptedAt: number;
-  /** The version of its type that its data has; absent: its type has but one. */
+  /** The version of its type that its data has; absent: its type has only one. */
   version?: EventVersion | undefined;
   /** Not delivered before; null: delivered at once. */
   deliverAt: number | null;
@@ -70,11 +70,11 @@ export type LoadedDelivery = Readonly<{
   destination: Destination;
   /** Undefined before the first recorded outcome. */
   row: DeliveryRow | undefined;
-  /** Where it stands in its line; absent: in none. */
+  /** Its place in its line; absent: it is in none. */
   place?: LinePlace;
   /** The result of the destination's transformation; absent: the event is sent as it is. */
   transformed?: Transformed;
-  /** Sent instead, where the destination gets neither the event's envelope nor its data. */
+  /** Sent instead, if the destination gets neither the event's envelope nor its data. */
   payload?: Payload;
 }>;
 
@@ -89,7 +89,7 @@ export type Loaded = Readonly<{
   unknown: readonly BundlePart[];
   /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
-  /** What further databases have not brought in time, or have failed to bring. */
+  /** Parts that further databases did not return in time, or failed to return. */
   late: readonly Readonly<{ parts: readonly BundlePart[]; loaded: Promise<Loaded> }>[];
 }>;
 
@@ -101,8 +101,8 @@ type LoadOptions = Readonly<{
   /** Bundles of which few deliveries are likely due: their bodies are loaded only once that is known, in another trip. */
   fewDueOf?: ReadonlySet<number>;
   /**
-   * Resolves when further databases are to be awaited no longer: what they have not brought by then is late. Its signal is
-   * aborted when they have. Absent: all are awaited, and where one fails, all do.
+   * Resolves when further databases are not to be awaited any longer: parts that they have not returned by then are
+   * late. Its signal is aborted when they have answered. Absent: all are awaited, and if one fails, all do.
    */
   patience?: (over: AbortSignal) => Promise<unknown>;
 }>;
@@ -173,7 +173,7 @@ export async function loadDeliveries(
   const late = reads
     .filter((one) => !inTime.has(one))
     .map(({ parts, read }) => ({ parts, loaded: read.then((rows) => open(parts, [rows])) }));
-  // It may fail before anybody handles that.
+  // The promise may reject before it is handled.
   for (const { loaded } of late) loaded.catch(() => {});
   const lateParts = new Set(late.flatMap(({ parts }) => parts));
   const others = parts.filter((part) => !lateParts.has(part));
@@ -194,7 +194,7 @@ async function endedInTime<Read extends Readonly<{ read: Promise<RawRow[][]> }>>
   return new Map(ended);
 }
 
-/** What D1 has of some parts, without most bodies. */
+/** D1's data of some parts, without most bodies. */
 type Stored = Readonly<{
   bundles: ReadonlyMap<number, BundleRow>;
   targets: ReadonlyMap<string, Destination>;
@@ -298,7 +298,7 @@ type Opened = {
   /** Parts whose destinations are not stored. */
   readonly missing: readonly BundlePart[];
   reads: number;
-  /** Of due events only, to save memory. */
+  /** Only of due events, to save memory. */
   bodies: ReadonlyMap<number, StoredContent> | undefined;
 };
 

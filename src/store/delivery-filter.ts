@@ -31,10 +31,10 @@ import type { TimeRange } from "./time-ranges.ts";
 
 export type EventConditions = Readonly<{
   tenant?: string | undefined;
-  /** Patterns, as destinations have them; one has to match. */
+  /** Patterns like those of destinations; one has to match. */
   types?: readonly string[] | null | undefined;
   tag?: string | undefined;
-  /** One that the event was posted with. */
+  /** A channel that the event was posted with. */
   channel?: string | undefined;
   accepted?: TimeRange | undefined;
 }>;
@@ -50,7 +50,7 @@ export type DeliveryFilter = Omit<EventConditions, "types"> &
     /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
     tag?: string | undefined;
     /** Content to hide, regardless of other conditions. */
-    over?: Over | undefined;
+    over?: Cutoffs | undefined;
     /** Where the page starts: lists descend by key. */
     before?: DeliveryKey | undefined;
     limit: number;
@@ -83,11 +83,11 @@ type FilteredEvent = Partial<Pick<EventDetails, "tenant" | "type" | "tags" | "ch
   Readonly<{
     /** Null when an operator removed the bundle. */
     acceptedAt: number | null;
-    /** The tenant of the destination, which counts in place of the event's where it is known. */
+    /** The tenant of the destination, which replaces the event's if it is known. */
     owner?: string | undefined;
   }>;
 
-/** The same for an event; details are left out where nothing is known of it. */
+/** The same for an event; details are left out if nothing is known about it. */
 export function isEventWanted(
   { tenant, types, tag, channel, accepted: { since, until } = {} }: EventConditions,
   { acceptedAt, owner, ...event }: FilteredEvent,
@@ -133,17 +133,17 @@ function isOfType(pattern: string): SQL | undefined {
   return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
 }
 
-/** Longer than an invocation lives: none that saw a delivery before its end still runs by then. */
+/** Longer than an invocation lives: none that saw a delivery before its end still runs after this time. */
 export const QUIET_MS = 60 * 60_000;
 
-/** What counts as over. Times in epoch ms. */
-export type Over = Readonly<{
+/** The times by which events and deliveries count as over, epoch ms. */
+export type Cutoffs = Readonly<{
   /** Events that were due by then are old, whatever their tenant and type. */
   dueBy: number;
   /** Deliveries that had ended by then have ended for good. */
   endedBy: number;
   now: number;
-  /** Where the times of tenants and types are, which may be shorter. */
+  /** The database with the retention times of tenants and types, which may be shorter. */
   first: D1Database;
 }>;
 
@@ -151,7 +151,7 @@ export function overBy({
   now,
   config,
   db,
-}: Readonly<{ now: () => number; config: Readonly<{ retentionMs: number }>; db: D1Database }>): Over {
+}: Readonly<{ now: () => number; config: Readonly<{ retentionMs: number }>; db: D1Database }>): Cutoffs {
   const at = now();
   return { dueBy: at - config.retentionMs, endedBy: at - QUIET_MS, now: at, first: db };
 }
@@ -162,11 +162,11 @@ type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 type Event = Times & Readonly<{ tenant: string; type: string }>;
 
 /**
- * Which of the events are old. Only an event that is older than a day, and not as old as the deployment keeps any, costs a
- * look at what is set for its tenant and type.
+ * Which of the events are old. Only an event older than a day, and younger than the deployment's retention time, costs
+ * a query of the settings of its tenant and type.
  */
 export async function oldAmong(
-  { dueBy, now, first }: Over,
+  { dueBy, now, first }: Cutoffs,
   events: readonly Event[],
 ): Promise<(event: Event) => boolean> {
   const dueAt = ({ acceptedAt, deliverAt }: Times) => deliverAt ?? acceptedAt;
@@ -179,12 +179,12 @@ export async function oldAmong(
 
 export function hasEnded(
   { state, endedAt }: Readonly<{ state: string; endedAt: number | null }>,
-  { endedBy }: Over,
+  { endedBy }: Cutoffs,
 ): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
 }
 
-/** None is old before it is a day old. */
+/** An event less than a day old is never old. */
 const TIMES_AND_PLANS = `
   SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value WHERE coalesce(b.deliver_at, b.accepted_at) <= ?2`;
@@ -195,7 +195,7 @@ type TimesAndPlan = Times & Readonly<{ id: number; plan: string; header: string 
 export async function eventsOver(
   db: D1Database,
   rows: readonly DeliveryRow[],
-  over: Over,
+  over: Cutoffs,
 ): Promise<ReadonlySet<number>> {
   const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
   if (ended.size === 0) return new Set();

@@ -3,12 +3,12 @@
  * planned-deliveries.ts.
  *
  * A list walks deliveries newest first, destination by destination, in steps that are one index seek each: to the next
- * delivery of the destination, or to the next destination. A page takes a bounded number of steps, so it reads a bounded
- * number of rows whatever is stored and whatever the filter is; it may be short, or empty, and still have a next page.
- * A list of one destination or tenant steps through its own destinations only, so other tenants' deliveries cost nothing
- * and a cursor reveals nothing about them.
+ * delivery of the destination, or to the next destination. A page takes a bounded number of steps, so it reads a
+ * bounded number of rows with any data and any filter; it may be short, or empty, and still have a next page. A list of
+ * one destination or tenant steps through its own destinations only, so other tenants' deliveries cost nothing and a
+ * cursor reveals nothing about them.
  *
- * Each database gives a page of its own. Pages are merged by the times of the events, and the next page continues in each
+ * Each database gives a separate page. Pages are merged by the times of the events, and the next page continues in each
  * database where its part ended.
  *
  * The walks are SQL inside of Drizzle's queries: recursion saves a round trip for each step.
@@ -27,13 +27,13 @@ import {
 import { allOf, type Databases } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredState, storedStatus } from "./delivery.ts";
 import {
+  type Cutoffs,
   type DeliveryFilter,
   eventConditionsOf,
   eventsOver,
   isEventWanted,
   isRowWanted,
   isWanted,
-  type Over,
 } from "./delivery-filter.ts";
 import { type Destination, destinations } from "./destination.ts";
 import { destinationsFor } from "./destinations.ts";
@@ -151,8 +151,8 @@ export async function withDestinations(
 // ── A page of one database ──
 
 /**
- * The destinations of the filter in the order of the list, deleted ones too; undefined when it is about all. A page never
- * gets past more of them than it has steps.
+ * The destinations of the filter in the order of the list, deleted ones too; undefined for all. A page never passes
+ * more of them than it has steps.
  */
 async function ownDestinations(
   { db: first }: Databases,
@@ -212,7 +212,11 @@ async function storedIn(
 }
 
 /** The deliveries without those of events that are over. */
-export async function withoutOver(db: D1Database, shown: readonly FoundDelivery[], over: Over | undefined) {
+export async function withoutOver(
+  db: D1Database,
+  shown: readonly FoundDelivery[],
+  over: Cutoffs | undefined,
+) {
   if (!over) return shown;
   const rows = shown.flatMap((one) => (one.kind === "stored" ? [one.row] : []));
   const gone = await eventsOver(db, rows, over);

@@ -1,8 +1,9 @@
 /**
- * The deliveries of new events as they come, and what becomes of them.
+ * The deliveries of new events as they come, and their progress.
  *
- * Watching writes nothing. A step reads the new bundles of each database above a watermark, and reads again the deliveries that
- * it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a gap event marks omissions.
+ * Watching writes nothing. A step reads the new bundles of each database above a watermark, and reads again the
+ * deliveries that it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a
+ * gap event marks omissions.
  */
 
 import { bundleOf, detailsAt, indexOf } from "../core/bundle.ts";
@@ -24,7 +25,7 @@ import {
 } from "./planned-deliveries.ts";
 import { jsonOrEmpty } from "./sql.ts";
 
-/** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
+/** Bundles that a step reads in each database, new deliveries that it takes, and those that it follows. */
 const BUNDLES = 200;
 const MOST_NEW = 50;
 const MOST_FOLLOWED = 100;
@@ -43,7 +44,7 @@ type Followed = Readonly<{
   planned: Planned;
   event: EventName;
   destination: Destination | null;
-  /** What was shown of it. */
+  /** The part of the delivery that was shown. */
   shown: string;
 }>;
 
@@ -55,7 +56,7 @@ type TailStep = Readonly<{
   tail: Tail;
   /** New or changed deliveries, the oldest event first. */
   news: readonly TailedDelivery[];
-  /** Whether more was new than a step takes. */
+  /** Whether there was more news than a step takes. */
   isGap: boolean;
 }>;
 
@@ -65,7 +66,7 @@ export async function newTail(databases: Databases): Promise<Tail> {
   return tailAfter(await Promise.all(newest));
 }
 
-/** Goes on after these; a database without one begins at its first bundle. */
+/** Continues after these; a database without one begins at its first bundle. */
 export function tailAfter(after: Watermarks): Tail {
   return { after, followed: [] };
 }
@@ -73,7 +74,7 @@ export function tailAfter(after: Watermarks): Tail {
 /** How many bundles back a resumed tail may start: fewer than a step reads. */
 const MOST_RESUMED = BUNDLES / 2;
 
-/** Where a tail goes on that has broken off: with what has not ended, as far as that is near. It is shown again. */
+/** Where an interrupted tail continues: with deliveries that have not ended, if they are recent. They are shown again. */
 export function resumeAfter({ after, followed }: Tail): Watermarks {
   return after.map((newest, database) => {
     const open = followed

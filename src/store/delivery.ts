@@ -1,6 +1,6 @@
 /**
- * Deliveries as the store hands them out, and what of them is stored in another form: `loadedRow` and `storedRow` are the
- * boundary. Stored words are not renamed, and columns are not added where one has room.
+ * Deliveries as the store returns them, and their parts that are stored in another form: `loadedRow` and `storedRow`
+ * are the boundary. Stored words are not renamed, and columns are not added where one has room.
  */
 import type { DeliveryKey } from "../core/bundle.ts";
 import type { LinePlace } from "../core/order.ts";
@@ -24,7 +24,8 @@ export type AttemptEntry = Readonly<{
   note?: string;
   excerpt?: string;
   /**
-   * The whole exchange was handed to the archive (core/archive.ts). A success has no other sign of it: a pack has no log.
+   * The whole exchange was passed to the archive (core/archive.ts). A success has no other record of it, because a pack
+   * has no log.
    */
   archived?: true;
 }>;
@@ -51,9 +52,9 @@ export type DeliveryRow = DeliveryKey &
 /**
  * A row to be written. `hasOwnLimit`: its event has a time to live, so its age limit is not that of the others in the
  * pack, and it waits in a row of its own. `hasLostSender`: it is stored as in flight, and its sender is lost. Without a
- * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since.
- * `place`: where it stands in its line. `hasRow`: it stands there and is stored already, as a rule in a row of its own.
- * `isFollowed`: the lease that it was sent under goes on with its line, so nobody else is to be sent for.
+ * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since. `place`:
+ * its place in its line. `hasRow`: it has a place and is stored already, usually in its own row. `isFollowed`: the
+ * lease that it was sent under continues with its line, so no message is sent for the next one.
  */
 export type DeliveryRecord = DeliveryRow &
   Readonly<{

@@ -1,6 +1,7 @@
 /**
- * Destinations as they are stored: their table, and what its columns mean for the delivery path. Settings are plain columns
- * that an operator may edit: a value out of its range counts as its default, so that it stops no delivery.
+ * Destinations as they are stored: their table, and the meaning of its columns for the delivery path. Settings are
+ * plain columns that an operator may edit: a value out of its range counts as its default, so that it stops no
+ * delivery.
  */
 import { type InferSelectModel, sql } from "drizzle-orm";
 import { index, integer, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -44,11 +45,11 @@ export const destinations = sqliteTable(
     sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
     /** How requests authenticate, its secret sealed. Edited into what is no JSON, it must not read as nothing. */
     auth: jsonText<Readonly<Record<string, unknown>> | null>({})(),
-    /** What it gets of an event. */
+    /** The form in which it gets events. */
     body: text().$type<BodyForm>().notNull().default("envelope"),
-    /** As what operational events are sent to a service for people or on-call; null: as `body` says. */
+    /** The message format of operational events for a service for people or on-call; null: as `body` says. */
     template: text(),
-    /** Events with channels go to it only when they have one of these; null: whatever their channels. */
+    /** Events with channels go to it only if they have one of these; null: regardless of their channels. */
     channels: jsonText<readonly string[] | null>(null)(),
     /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
@@ -78,13 +79,13 @@ export const destinations = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
     /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
     deletedAt: integer("deleted_at"),
-    /** The token that the target wants to be called with, sealed; null where it wants none. */
+    /** The token for calls of the target, sealed; null if it needs none. */
     targetToken: text("target_token"),
-    /** Where its tenant is notified of which trouble (features/notices); null: nowhere. */
+    /** The channel that notifies its tenant, and of which trouble (features/notices); null: none. */
     noticeChannel: jsonText<Readonly<Record<string, unknown>> | null>(null)("notice_channel"),
     /** The URL or address of the notice channel, sealed. */
     noticeTarget: text("notice_target"),
-    /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
+    /** The caller's name for it, unique in its tenant: see http/svix/endpoints.ts. */
     uid: text(),
     /** Shares a receiver's capacity with the others of that name; `host`: with those of the same host; null: with none. */
     group: text("group_name"),
@@ -92,17 +93,23 @@ export const destinations = sqliteTable(
     ordering: text().$type<Ordering>(),
     /** Where in an event its key is; null: its `ordering_key`. */
     orderingPath: text("ordering_path"),
-    /** What follows when the head of a line ends as dead; null: the next one. */
+    /** What happens when the head of a line ends as dead; null: the next one continues. */
     onDead: text("on_dead").$type<DeadEnd>(),
     /** The current version of its transformation (core/transform); null: it never had one. Edited into what is no JSON, it must not read as none. */
     transform: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     /** Its pins to versions of event types (core/event-versions.ts); null: none. */
     eventVersions: jsonText<readonly unknown[] | null>(["unreadable"])("event_versions"),
-    /** The last result of the conformance suite (core/certification.ts), as JSON that no delivery reads; null: none of this target. */
+    /**
+     * The last result of the conformance suite (core/certification.ts), as JSON that no delivery reads; null: the suite
+     * was not run on this target.
+     */
     certification: text(),
     /** When it ends, epoch ms: from then on it gets nothing, whether or not its row is still there. Null: it has no end. */
     expiresAt: integer("expires_at"),
-    /** Whose MCP Events subscription it is: an API key, a visit of the portal, or `admin`; null: it is none. */
+    /**
+     * The owner of its MCP Events subscription: an API key, a visit of the portal, or `admin`; null: it is not a
+     * subscription.
+     */
     subscriber: text(),
     /** The cursor that deliveries of a subscription have. Events behind it have been delivered or given up. */
     eventCursor: text("event_cursor"),
@@ -126,9 +133,9 @@ export type Destination = InferSelectModel<typeof destinations>;
 const headerMap = { kind: "record", of: { kind: "text" } } as const;
 
 /**
- * A destination's own headers as they are stored, each value sealed unless `isPlain`. Every write of ours seals them and
- * clears the plain column: so what is there is newer, of the version before 0.3 or of an operator. Another form in the
- * plain column counts as nothing.
+ * A destination's custom headers as they are stored, each value sealed unless `isPlain`. Breakwater's writes seal them
+ * and clear the plain column: so a value there is newer, from a version before 0.3 or an operator. Other forms in the
+ * plain column are ignored.
  */
 export function storedHeaders({
   headers,
@@ -143,7 +150,7 @@ export function storedHeaders({
   return { values, isPlain: false };
 }
 
-/** Opens with no key: a destination whose headers cannot be read is not sent to without them. */
+/** No key opens this value: a destination whose headers cannot be read is not sent to without them. */
 const UNREADABLE = { "": "" };
 
 export function gateSettingsOf(row: Destination): GateSettings {

@@ -27,16 +27,19 @@ export type DestinationChange = {
 type Tenant = string | undefined;
 
 /**
- * Inserts a destination; undefined when the tenant has `most` already or is named like an application, or the id or the `uid`
- * is taken: `isTaken` and `destinationByUid` say which. Raw SQL, because the statement that inserts has to check all of that, so that two at the
- * same moment cannot exceed the limit.
+ * Inserts a destination; undefined when the tenant has `most` already or is named like an application, or the id or the
+ * `uid` is taken: `isTaken` and `destinationByUid` distinguish these. Raw SQL, because the statement that inserts has to
+ * check all of that, so that two at the same moment cannot exceed the limit.
  */
 export async function insertDestination(db: D1Database, row: NewDestination, most: number) {
   const raw = await insertion(db, row, most, "ON CONFLICT DO NOTHING").first<RawRow>();
   return raw === null ? undefined : modelOf(destinations, raw);
 }
 
-/** Fails, and the transaction with it, where not all destinations of the list `?1` are there: what it parses is no JSON. */
+/**
+ * Fails, and the transaction with it, if destinations of the list `?1` are missing: it then parses a text that is not
+ * JSON.
+ */
 const ALL_THERE = `
   SELECT json(iif(count(*) = json_array_length(?1), '0', 'missing')) FROM destinations
   WHERE id IN (SELECT value FROM json_each(?1))`;
@@ -137,7 +140,7 @@ export async function deleteExpired(db: D1Database, by: number, most: number): P
   return (await select<{ id: string }>(db, DELETE_EXPIRED, by, most)).map(({ id }) => id);
 }
 
-/** The values of columns that a change was decided by. */
+/** The values of columns that a change depends on. */
 type Seen = Partial<
   Pick<
     Destination,
@@ -260,7 +263,7 @@ const REPLACE_HEADERS = repeatable(`
   UPDATE destinations SET headers = NULL, sealed_headers = ?4
   WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`);
 
-/** Replaces one column, whose value `?2` is what is known of it. */
+/** Replaces one column if it still has the known value `?2`. */
 const replacing = (column: "auth" | "target_token" | "notice_target") =>
   repeatable(`UPDATE destinations SET ${column} = ?3 WHERE id = ?1 AND ${column} IS ?2`);
 
@@ -275,7 +278,7 @@ export type Replacement = Readonly<{
 }>;
 
 /**
- * Replaces what is still as it was before; what was changed meanwhile has been sealed with the current key anyway.
+ * Replaces values that are unchanged; those that were changed meanwhile have been sealed with the current key anyway.
  * Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {

@@ -1,13 +1,13 @@
 /**
- * Erasing content: bodies of events, their request headers, what receivers have answered to them, and, where asked for,
- * their tags and idempotency keys. The events stay listed, and so do the others in their bundles, byte for byte.
+ * Erases content: bodies of events, their request headers, receivers' answers to them, and, if requested, their tags
+ * and idempotency keys. The events stay listed, and so do the others in their bundles, byte for byte.
  *
- * A bundle is written anew, after the logs of its deliveries, without the erased bytes, header and body in one statement,
- * which holds only while the header is the one that was read: two erasures at once do not undo each other. A reader of a
- * body reads its header in the same statement, so that it takes no neighbour's bytes for others, and no rest for damaged.
- * All of it may be repeated: what is erased already is not erased, or counted, again.
+ * A bundle is written anew, after the logs of its deliveries, without the erased bytes, header and body in one
+ * statement, which holds only while the header is the one that was read: two erasures at once do not undo each other. A
+ * reader of a body reads its header in the same statement, so that it does not mistake a neighbour's bytes for others,
+ * or an erased body for a damaged one. All of it may be repeated: an erased event is not erased, or counted, again.
  *
- * Raw SQL: the guards, and counting what a statement before has changed, are one transaction.
+ * Raw SQL: the guards, and the counts of changes by former statements, are one transaction.
  */
 
 import {
@@ -41,16 +41,19 @@ import { jsonOrEmpty } from "./sql.ts";
 export type ErasedBundle = Readonly<{
   id: number;
   plan: Plan;
-  /** The indexes of the events; those that are erased already are looked at again. */
+  /** The indexes of the events; those that are erased already are checked again. */
   indexes: readonly number[];
 }>;
 
-/** What goes beside the content. */
+/** The removals besides the content. */
 export type Extent = Readonly<{
   /** Deliveries that have not ended are cancelled. Those in flight are not: only their senders know how they end. */
   cancels: boolean;
   tags: boolean;
-  /** Idempotency keys stay; stay taken, so that a repeat of the request stores nothing; or go. */
+  /**
+   * `stay`: idempotency keys stay; or they stay taken, so that a repeat of the request stores nothing; or they are
+   * removed.
+   */
   keys: "kept" | "closed" | "removed";
   /** The row of `erasures` that counts what is erased here. */
   erasure?: string;
@@ -65,9 +68,9 @@ const READS = 2;
 /** Destinations of which the deliveries are read at once: they may have a hundred each, with their logs. */
 const DESTINATIONS = 20;
 
-/** How the erasing of one bundle is divided: its plan may have thousands of destinations. */
+/** How the erasure of one bundle is divided: its plan may have thousands of destinations. */
 type Portions = Readonly<{
-  /** Destinations of the plan that have been seen to. */
+  /** Destinations of the plan that are done. */
   from?: number;
   /** Whether another portion may begin: a handful of queries. The first one does in any case. */
   mayGoOn?: () => boolean;
@@ -78,8 +81,8 @@ type Portions = Readonly<{
 export type ErasedDelivery = Readonly<{ event: number; destination: string; log: readonly AttemptEntry[] }>;
 
 /**
- * Erases the events; returns how many destinations have been seen to when it may not go on, and undefined once all is
- * erased. Throws when the bundle cannot be read.
+ * Erases the events; returns how many destinations are done when it may not continue, and undefined once all is erased.
+ * Throws when the bundle cannot be read.
  *
  * Logs come first, and the header last: it says that an event is erased only when nothing of the event is left, so an
  * interruption anywhere leaves it to be found again.
@@ -118,7 +121,7 @@ const COUNT = `
   UPDATE erasures SET events = events + ?3, deliveries = deliveries + ?4
   WHERE id = ?5 AND EXISTS (SELECT 1 FROM bundles WHERE id = ?1 AND header = ?2)`;
 
-/** Guarded as the bundle is, which is written after them. */
+/** Guarded like the bundle, which is written after them. */
 const IS_UNCHANGED = "EXISTS (SELECT 1 FROM bundles WHERE id = ?1 AND header = ?2)";
 
 const REMOVE_TAGS = `
@@ -127,7 +130,7 @@ const REMOVE_TAGS = `
 
 const OF_KEYS = "(tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))";
 
-/** No digest of a request is this: so a repeat of the request is refused, and nothing can be guessed from it. */
+/** No request has this digest: so a repeat of the request is refused, and the content cannot be guessed from it. */
 const CLOSE_KEYS = `UPDATE idempotency_keys SET fingerprint = 'erased' WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
 
 const REMOVE_KEYS = `DELETE FROM idempotency_keys WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
@@ -178,8 +181,8 @@ function among(runs: readonly number[], indexes: readonly number[]): number[] {
 }
 
 /**
- * The stored bodies without those at these indexes. Of damaged bytes nothing is left: they may be the content,
- * and none of the bundle's events can be read.
+ * The stored bodies without those at these indexes. Damaged bytes are removed entirely: they may be the content, and
+ * none of the bundle's events can be read.
  */
 async function storedWithout(contents: readonly StoredContent[], indexes: readonly number[]) {
   const gone = new Set(indexes);
@@ -217,9 +220,7 @@ async function keysOf(
   return [...unique.values()];
 }
 
-/**
- * Without what receivers have answered, and remarks about it. Parts of a log that an edit by hand has changed are left out.
- */
+/** The log without receivers' answers, and remarks about them. Parts that an edit by hand has changed are left out. */
 const REDACT = `
   UPDATE deliveries SET log = iif(json_valid(log), (
       SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note', '$.archived')) FROM json_each(log) e

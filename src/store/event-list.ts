@@ -1,13 +1,13 @@
 /**
  * Lists of events, the newest first: of one tenant, or of all.
  *
- * A bundle has the events of many tenants, and no index leads from a tenant to its events: it would cost a written row for
- * each tenant in each bundle. So a list walks the bundles by their key, newest first, and reads their headers. A page looks
- * at a bounded number of bundles, whatever is stored and however rarely the tenant posts: it may be short, or empty, and
- * still have a next page, and it says how far back it has looked. Where a tag is asked for, the rows of `tags` lead to the
- * bundles.
+ * A bundle has the events of many tenants, and no index leads from a tenant to its events: it would cost a written row
+ * for each tenant in each bundle. So a list walks the bundles by their key, newest first, and reads their headers. A
+ * page looks at a bounded number of bundles, whatever is stored and however rarely the tenant posts: it may be short,
+ * or empty, and still have a next page, and it reports how far back it has read. If a tag is requested, the rows of
+ * `tags` lead to the bundles.
  *
- * Bodies are read only of the bundles that are asked for, in portions, and up to a bound.
+ * Bodies are read only from the requested bundles, in portions, and up to a bound.
  */
 
 import {
@@ -26,7 +26,7 @@ import { portioned } from "../core/portions.ts";
 import { headerToShow, planIn } from "../core/stored-bundle.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
-import { type EventConditions, isEventWanted, type Over, oldAmong } from "./delivery-filter.ts";
+import { type Cutoffs, type EventConditions, isEventWanted, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type PartialList } from "./merge.ts";
 import { jsonOrEmpty } from "./sql.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";
@@ -43,7 +43,7 @@ export type ListedEvent = EventDetails &
     id: number;
     acceptedAt: number;
     deliverAt: number | null;
-    /** Whether the destination that was named gets it. */
+    /** Whether the requested destination gets it. */
     isPlanned: boolean;
     /** The bytes of all bodies of its bundle. */
     bundleBytes: number;
@@ -61,12 +61,12 @@ const END: EventPosition = 0;
 export type ListedEventFilter = EventConditions &
   Readonly<{
     /** Events that are old by it are left out. */
-    over: Over;
+    over: Cutoffs;
   }>;
 
 export type EventListFilter = ListedEventFilter &
   Readonly<{
-    /** Whose plan is looked up, if any. */
+    /** The destination whose plan is looked up, if any. */
     destination?: string | undefined;
     /** Where the page begins in each database. */
     from?: readonly EventPosition[] | undefined;
@@ -78,7 +78,7 @@ export type EventPage = Readonly<{
   from: readonly EventPosition[];
   /** Undefined on the last page. */
   next: readonly EventPosition[] | undefined;
-  /** What was accepted later has been found, epoch ms; undefined on the last page. */
+  /** Events accepted later than this have been found, epoch ms; undefined on the last page. */
   lookedBackTo: number | undefined;
 }>;
 
@@ -117,7 +117,7 @@ export type ListedRow = Readonly<{
   runs: string | null;
 }>;
 
-/** What was accepted later than `lookedBackTo` has been looked at; 0: everything. */
+/** Events accepted later than `lookedBackTo` have been checked; 0: all of them. */
 type Looked = Readonly<{ next: EventPosition | undefined; lookedBackTo: number }>;
 
 const TO_THE_END: Looked = { next: undefined, lookedBackTo: 0 };
@@ -191,7 +191,7 @@ export function walkBackSql(columns: string, most: number): BackwardWalk {
 type WalkedBack<Row> = Readonly<{
   /** Bundles that may have events that are wanted. */
   bundles: readonly Row[];
-  /** Where there are more: all of them are before this one, and were accepted by then. */
+  /** The position of further bundles: all of them are before this one, and were accepted by then. */
   rest: Readonly<{ bundle: number; acceptedAt: number }> | undefined;
 }>;
 
@@ -263,12 +263,12 @@ export async function eventsById(
 
 // ── Bodies ──
 
-/** What decides which bodies are read together. */
+/** The facts that decide which bodies are read together. */
 type Sized = Pick<ListedEvent, "id" | "bundleBytes">;
 
 /**
  * How many of the events, from the first on, have bundles within the bound of bytes; those of one bundle in any case.
- * @param isAsked whose body is asked for: the others cost nothing
+ * @param isAsked whether an event's body is requested: the others cost nothing
  */
 export function countWithinBytes<E extends Sized>(events: readonly E[], isAsked: (event: E) => boolean) {
   const bundles = new Set<number>();

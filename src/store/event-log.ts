@@ -1,13 +1,13 @@
 /**
- * A tenant's events of one type in the order of their acceptance, from a position on. Bundles are numbered in the order in which they
- * are committed, so what comes later has a larger number, and a position skips nothing. Reads as many bundles as a page of a list
- * (event-list.ts).
+ * A tenant's events of one type in the order of their acceptance, from a position on. Bundles are numbered in the order
+ * in which they are committed, so later events have larger numbers, and a position skips nothing. Reads as many bundles
+ * as a page of a list (event-list.ts).
  */
 import { bundleOf, indexOf, lastEventOf, runsInclude } from "../core/bundle.ts";
 import { headerToShow } from "../core/stored-bundle.ts";
 import { highestId } from "./commit.ts";
 import { allOf, type Databases } from "./databases.ts";
-import { type Over, oldAmong } from "./delivery-filter.ts";
+import { type Cutoffs, oldAmong } from "./delivery-filter.ts";
 import {
   BUNDLES_LOOKED_AT,
   countWithinBytes,
@@ -49,10 +49,10 @@ export async function positionAt(databases: Databases, at: number): Promise<Even
   return (await Promise.all(ids)).map((id) => lastEventOf(Math.max(0, id)));
 }
 
-type LogQuery = Readonly<{ tenant: string; type: string; limit: number; over: Over }>;
+type LogQuery = Readonly<{ tenant: string; type: string; limit: number; over: Cutoffs }>;
 
 export type EventLogPage = Readonly<{
-  /** Events that subscriptions get: with `data`, and not for certain destinations alone. */
+  /** Events that subscriptions get: with `data`, and not only for certain destinations. */
   found: readonly ListedEvent[];
   next: EventLogPosition;
   hasMore: boolean;

@@ -1,4 +1,4 @@
-/** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that decide it. */
+/** Why a destination does not take stored events, as it is or as it will be. Reads the bodies that decide it. */
 
 import { bodyFormOf } from "../core/content.ts";
 import { isJsonObject, parsedJson } from "../core/json-value.ts";
@@ -7,7 +7,7 @@ import type { Databases } from "./databases.ts";
 import type { Destination } from "./destination.ts";
 import { eachBody, type ListedEvent } from "./event-list.ts";
 
-/** What decides whether a destination takes an event. */
+/** The facts that decide whether a destination takes an event. */
 export type Criteria = Omit<Route, "destination">;
 
 export function criteriaOf({ eventTypes, channels, filter, body }: Destination): Criteria {
@@ -29,7 +29,7 @@ export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
 
 function refusalWithoutData(route: Criteria, { type, channels, contentType }: ComparedEvent) {
   const isContent = contentType !== undefined;
-  // A filter finds nothing in non-JSON content. For other events it is applied later, to their data.
+  // A filter matches no non-JSON content. For other events it is applied later, to their data.
   const filter = isContent ? route.filter : null;
   return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }
@@ -37,7 +37,7 @@ function refusalWithoutData(route: Criteria, { type, channels, contentType }: Co
 /** A filter cannot decide about erased or damaged content. */
 type Refused = (typeof refusals)[number] | "corrupt" | "erased" | null;
 
-/** Why a route does not take the events, by their ids; null where it does. */
+/** Why a route does not take the events, by their ids; null if it does. */
 export async function refusalsOf(
   databases: Databases,
   route: Criteria,
@@ -59,7 +59,7 @@ export async function refusalsOf(
   return refused;
 }
 
-/** The event's data; undefined when the body is not what an event's is. */
+/** The event's data; undefined when the body is not an envelope. */
 function parsedData(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
   const parsed = parsedJson(new TextDecoder().decode(body));
   return isJsonObject(parsed) ? { value: parsed.data } : undefined;

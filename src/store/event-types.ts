@@ -89,7 +89,7 @@ export async function listTypeNames(db: D1Database, limit: number, which?: SQL):
   return rows.map(({ name }) => name);
 }
 
-/** The same, as far as `exampleIn` (features/event-types) may find an example of them. */
+/** The same, with the parts in which `exampleIn` (features/event-types) may find an example. */
 export function listTypesWithExamples(db: D1Database): Promise<string[]> {
   const { example, schema } = eventTypes;
   return listTypeNames(db, MOST_TYPES, or(isNotNull(example), like(schema, '%"examples"%')));
@@ -153,13 +153,16 @@ export function listVersionedTypes(
 /** A type as it is to be. */
 export type EventTypeWrite = Pick<EventType, "name" | "description" | "schema" | "example" | "archivedAt"> &
   Readonly<{
-    /** The type as it was seen; undefined for none. */
+    /** The type as it was read; undefined for none. */
     seen: EventType | undefined;
-    /** Where the schema and the example are those of the next version: the conversion to the one that was seen. */
+    /** The conversion to the version that was read, if schema and example are those of the next version. */
     conversion?: string | undefined;
   }>;
 
-/** That the types are as they were seen, and the catalogue has room for the new ones: every statement of the transaction has it. */
+/**
+ * The condition that the types are as they were read, and that the catalogue has room for the new ones: every statement
+ * of the transaction has it.
+ */
 const AS_SEEN = `NOT EXISTS (
     SELECT 1 FROM json_each(?1) s LEFT JOIN event_types t ON t.name = s.value ->> 'name'
     WHERE t.updated_at IS NOT s.value ->> 'seen')
@@ -198,9 +201,9 @@ const MAKE_NEWEST = `
   RETURNING *`;
 
 /**
- * Creates or replaces types, in one transaction; whether they are validated stays as it was. Undefined, and nothing is written,
- * when one of them is no longer as it was seen, or the catalogue has no room.
- * @param kept where given, all other types are archived
+ * Creates or replaces types, in one transaction; whether they are validated stays as it was. Undefined, and nothing is
+ * written, when one of them is no longer as it was seen, or the catalogue has no room.
+ * @param kept if given, all other types are archived
  * @returns the types that have got a version
  */
 export async function putEventTypes(

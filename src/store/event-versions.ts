@@ -91,8 +91,9 @@ export async function changeEventVersion(
 }
 
 /**
- * A column of changes with another one at its end. In the statement that saves it, so that the events of the first database
- * are on one side of it; as it is where the last one is the same. Of as many as are kept, the oldest goes, and the next one counts for its events too.
+ * A column of changes with another one at its end. Computed in the statement that saves it, so that each event of the
+ * first database is before or after it; unchanged if the last one is the same. When there are too many, the oldest is
+ * removed, and the next one applies to its events too.
  */
 function withChange(column: SQLiteColumn, change: object, at: number): SQL {
   const stored = sql`iif(json_valid(${column}) AND json_type(${column}) = 'array', ${column}, '[]')`;
@@ -110,7 +111,10 @@ export function pinned([change]: PinChanges): SQL {
   return withChange(destinations.eventVersions, { pins }, at);
 }
 
-/** Notes that a conversion fails for the destination: from now on drains look at what waits for it before they have it admitted. */
+/**
+ * Notes that a conversion fails for the destination: from now on drains check its waiting deliveries before they
+ * request a lease.
+ */
 export async function noteFailingConversion(db: D1Database, destination: string): Promise<void> {
   await drizzle(db)
     .update(destinations)

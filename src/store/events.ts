@@ -120,8 +120,8 @@ export async function searchEvents(
 }
 
 /**
- * What was posted, as text. JSON may have any character as an escape: what has escapes is written anew, so that it has
- * only those that it needs.
+ * The posted content, as text. JSON may escape any character: text with escapes is written anew, with only the
+ * necessary ones.
  */
 function contentOf({ type, contentType }: ListedEvent, body: Uint8Array): string {
   const text = new TextDecoder().decode(contentType === undefined ? dataIn(body, type) : body);

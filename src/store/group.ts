@@ -1,4 +1,7 @@
-/** Groups of destinations that share a receiver, as they are stored, and what that means for delivery. Most groups have no row. */
+/**
+ * Groups of destinations that share a receiver, as they are stored, and their effect on delivery. Most groups have no
+ * row.
+ */
 import { eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
@@ -15,8 +18,8 @@ import { jsonText } from "./columns.ts";
 import { breakerOf, usable } from "./destination.ts";
 
 /**
- * Limits of groups of destinations (core/group), made by an operator; null, or what is out of its range, is the default. A
- * group without a row has the defaults.
+ * Limits of groups of destinations (core/group), made by an operator; null, or a value out of its range, is the
+ * default. A group without a row has the defaults.
  */
 export const groups = sqliteTable("groups", {
   name: text().primaryKey(),
@@ -61,7 +64,7 @@ export const sharedHosts = sqliteTable("shared_hosts", {
   hosts: jsonText<readonly string[]>([])().notNull(),
 });
 
-/** Undefined where they have not been counted by that number. */
+/** Undefined if they have not been counted with that number. */
 export async function findSharedHosts(db: D1Database, most: number) {
   return drizzle(db).select().from(sharedHosts).where(eq(sharedHosts.most, most)).get();
 }

@@ -11,7 +11,7 @@ import { HALF, indexesIn, type Mask } from "../core/pack.ts";
 import { portionsOf } from "../core/portions.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
-import { type Over, oldAmong } from "./delivery-filter.ts";
+import { type Cutoffs, oldAmong } from "./delivery-filter.ts";
 
 /** Stored bytes of the bodies of the bundles that one page reads from a database: more than one row may have. */
 const STORED_BYTES = 4 * 1024 * 1024;
@@ -61,7 +61,7 @@ export async function readInbox(
   databases: Databases,
   destination: string,
   range: InboxRange,
-  over: Over,
+  over: Cutoffs,
 ): Promise<InboxRead> {
   const { start, end, limit, late } = range;
   const logs = await Promise.all(
@@ -199,7 +199,7 @@ export async function readReturned(
   databases: Databases,
   destination: string,
   events: readonly number[],
-  over: Over,
+  over: Cutoffs,
 ): Promise<readonly LoadedDelivery[] | undefined> {
   const { deliveries, read } = await loadEvents(databases, destination, events, true);
   if (!events.every((event) => read.has(event))) return undefined;
@@ -211,7 +211,7 @@ export async function readReturned(
 }
 
 /** An old event is hidden at once, whatever keeps its row. */
-async function toBeRead(over: Over, deliveries: Iterable<LoadedDelivery>) {
+async function toBeRead(over: Cutoffs, deliveries: Iterable<LoadedDelivery>) {
   const isOld = await oldAmong(
     over,
     Array.from(deliveries, ({ event }) => event),

@@ -105,13 +105,13 @@ const HEADS = `
     FROM ${STANDING}) h WHERE h.head < h.event_id`;
 
 /** The first of a line that a delivery stands in. Held: it is dead, and nothing follows until somebody decides. */
-export type Ahead = Readonly<{ head: number; isHeld: boolean }>;
+export type LineHead = Readonly<{ head: number; isHeld: boolean }>;
 
-/** Who is first in the lines of those of the deliveries that stand behind others, by `event destination`. */
+/** The first deliveries of the lines in which the given ones stand behind others, by `event destination`. */
 export async function aheadOf(
   databases: Databases,
   keys: readonly DeliveryKey[],
-): Promise<ReadonlyMap<string, Ahead>> {
+): Promise<ReadonlyMap<string, LineHead>> {
   type Row = DeliveryKey & Readonly<{ head: number; isHeld: number | null }>;
   const rows = await inShares(databases, keys, (db, share) => select<Row>(db, HEADS, namesOf(share)));
   return new Map(rows.map((row) => [deliveryName(row), { head: row.head, isHeld: row.isHeld === 1 }]));

@@ -24,7 +24,7 @@ import {
   runsInclude,
   runsOf,
 } from "../core/bundle.ts";
-import { type Kept, keptMsOf } from "../core/retention.ts";
+import { keptMsOf, type RetentionTimes } from "../core/retention.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";
 import { type Databases, select } from "./databases.ts";
 import { isEventWanted } from "./delivery-filter.ts";
@@ -83,7 +83,7 @@ type Bounds = Readonly<{
   last: number;
   /** Most deliveries to plan. */
   size: number;
-  kept: Kept;
+  kept: RetentionTimes;
 }>;
 
 /** The next `size` missing deliveries of the replay in a database, or fewer when many events have to be passed over. */
@@ -120,7 +120,11 @@ type Candidate = ComparedEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddr
  * The tenant's events of a bundle that are not planned for the destination, as far as the header shows; without those that
  * are over, or erased.
  */
-function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, kept: Kept): Candidate[] {
+function candidatesIn(
+  row: Row,
+  { tenant, eventTypes, tag, createdAt }: Replay,
+  kept: RetentionTimes,
+): Candidate[] {
   const read = row.header === null ? undefined : readHeader(row.header);
   const plan = planIn(`{"runs":${row.runs ?? "[]"}}`);
   if (read?.kind !== "read" || plan === undefined) return [];

@@ -151,7 +151,7 @@ export function lastLookedAt(
   return ends.length > 0 ? Math.min(...ends) : undefined;
 }
 
-/** What one write sets in one pack. */
+/** The bits that one write sets in one pack. */
 type Change = Readonly<{
   destinationId: string;
   bundleId: number;

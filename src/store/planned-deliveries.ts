@@ -26,11 +26,11 @@ import { bundlesOf, homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bun
 import { type Databases, select } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
 import {
+  type Cutoffs,
   type DeliveryFilter,
   eventConditionsOf,
   hasEnded,
   isEventWanted,
-  type Over,
   oldAmong,
 } from "./delivery-filter.ts";
 import type { FoundDelivery } from "./delivery-list.ts";
@@ -62,7 +62,7 @@ export async function findEvent(
   databases: Databases,
   eventId: number,
   tenant: string | undefined,
-  over: Over,
+  over: Cutoffs,
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
@@ -83,7 +83,7 @@ export async function findEventAlone(
   databases: Databases,
   eventId: number,
   tenant: string | undefined,
-  over: Over,
+  over: Cutoffs,
 ): Promise<StoredEvent | undefined> {
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
@@ -121,12 +121,12 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
 async function isOverWith(
   event: Times & Readonly<{ tenant: string; type: string }>,
   found: readonly FoundDelivery[],
-  over: Over,
+  over: Cutoffs,
 ): Promise<boolean> {
   return haveEnded(found, over) && (await oldAmong(over, [event]))(event);
 }
 
-function haveEnded(found: readonly FoundDelivery[], over: Over): boolean {
+function haveEnded(found: readonly FoundDelivery[], over: Cutoffs): boolean {
   return found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
 }
 
@@ -135,7 +135,7 @@ export async function findDelivery(
   databases: Databases,
   { eventId, destinationId }: DeliveryKey,
   tenant: string | undefined,
-  over: Over,
+  over: Cutoffs,
 ): Promise<FoundDelivery | undefined> {
   const home = homeOf(databases, eventId);
   const stored = home && (await bundleAndRow(home, eventId, destinationId));

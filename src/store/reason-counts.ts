@@ -16,9 +16,9 @@ const states = ["waiting", "dead", "retrying"] as const;
 type State = (typeof states)[number];
 
 /**
- * Entries of the indexes, which are added up outside of the statement: to group them would read each of them twice. `own`
- * is what leads to the entries of listed destinations. The indexes of retries have no destinations, so the entries that are
- * due first are read of all, with their ids.
+ * Entries of the indexes, which are added up outside of the statement: to group them would read each of them twice.
+ * `own` leads to the entries of listed destinations. The indexes of retries have no destinations, so the entries of all
+ * that are due first are read, with their ids.
  */
 function statementOf(list: string, own: string): string {
   const sources = [

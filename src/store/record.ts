@@ -47,8 +47,8 @@ type RecordedOutcomes = Readonly<{
 
 /**
  * Records outcomes in one transaction for each database, all at once. If one of them fails, each of the others is
- * harmless by itself: a pause without its delivery makes that wait, and a delivery without its pause is followed by
- * another 410.
+ * harmless by itself: a pause without its delivery makes the delivery wait, and a delivery without its pause is
+ * followed by another 410.
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms; the same at every repeat
  */
@@ -117,8 +117,8 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
 }
 
 /**
- * Records rows, unless what is stored of a delivery is later.
- * @param after what is made after each statement that records: `changes()` returns how many rows that has written
+ * Records rows, unless the stored state of a delivery is later.
+ * @param after the statement after each one that records: `changes()` returns how many rows that has written
  */
 export function recording(
   db: D1Database,
@@ -155,7 +155,7 @@ export function replayCountersOf(db: D1Database, rows: readonly DeliveryRow[]): 
   return ends.length > 0 ? [db.prepare(COUNT_ENDS).bind(JSON.stringify(ends))] : [];
 }
 
-/** The state that a delivery must still have to end without an attempt: nobody holds it. */
+/** The state that a delivery must still have to end without an attempt: no sender holds it. */
 export type StillState = "waiting" | "retrying";
 
 /**

@@ -1,17 +1,18 @@
 /**
  * The steps of a replay: selecting deliveries, and requeueing them in portions.
  *
- * A replay selects the deliveries that had ended as asked for when it began, in rows or in packs, of events that were
- * accepted in its time range; or the events of its tenant that have none (missing-deliveries.ts). They are found in order of their events from its cursor on. Each portion is requeued in the
- * same transaction that moves the cursor past it, so that two steps at once do the work of one.
+ * A replay selects the deliveries that had ended in the requested way when it began, in rows or in packs, of events
+ * that were accepted in its time range; or the events of its tenant that have none (missing-deliveries.ts). They are
+ * found in order of their events from its cursor on. Each portion is requeued in the same transaction that moves the
+ * cursor past it, so that two steps at once do the work of one.
  *
- * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
- * a thousand deliveries in one statement each saves a round trip for every delivery.
+ * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and
+ * requeueing a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 
 import { detailsAt, indexOf } from "../core/bundle.ts";
 import type { Ordering } from "../core/order.ts";
-import { type Kept, keptMsOf } from "../core/retention.ts";
+import { keptMsOf, type RetentionTimes } from "../core/retention.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { givenColumns, modelOf, type RawRow } from "./columns.ts";
 import { type Databases, select } from "./databases.ts";
@@ -38,7 +39,7 @@ import {
 } from "./sql.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
-/** How the deliveries have ended that it selects. */
+/** The ends of the deliveries that it selects. */
 type Ended = Exclude<Replay["include"], "missing">;
 
 /** Dead deliveries have an index; delivered ones are found among all rows of the destination. */
@@ -93,7 +94,7 @@ const next = (include: Ended) => `
 const deliveredPacks = (from: string, to: string) => `packs
   WHERE destination_id = ?2 AND bundle_id BETWEEN ${bundleIdOf(from)} AND ${bundleIdOf(to)} AND (delivered0 | delivered1) <> 0`;
 
-/** How many deliveries of this kind the destination has in the range; `limit` stands for more. */
+/** How many deliveries of this kind the destination has in the range; `limit` means that there may be more. */
 export async function countCandidates(
   db: D1Database,
   { include, destinationId }: Readonly<{ include: Replay["include"]; destinationId: string }>,
@@ -141,7 +142,7 @@ export async function beginReplay(
   row: ReplayInsert,
   { first, last }: IdRange,
   limit: number,
-  kept: Kept,
+  kept: RetentionTimes,
 ): Promise<Replay | undefined> {
   const { id, destinationId, include, createdAt } = row;
   if (include === "missing") {
@@ -166,7 +167,7 @@ export async function beginReplay(
   return raw && modelOf(replays, raw);
 }
 
-/** Only what is asked for: a part has no progress of the job's. */
+/** Only the request: a part does not have the job's progress. */
 function insertion(
   db: D1Database,
   { id, tenant, destinationId, include, eventTypes, tag, since, until, ratePerMinute, ...row }: ReplayInsert,
@@ -182,9 +183,9 @@ function insertion(
     .bind(...values);
 }
 
-/** Most deliveries looked at in one statement. */
+/** The most deliveries that one statement reads. */
 const PAGE = 1_000;
-/** Deliveries looked at for one portion. */
+/** Deliveries read for one portion. */
 const LOOKED_AT = 10_000;
 
 type ReplayOf<I extends Replay["include"]> = Replay & Readonly<{ include: I }>;
@@ -199,9 +200,9 @@ export type Portion = Readonly<{
   events: readonly number[];
   /** Deliveries that have no rows of their own, as the rows that they would have. */
   packed: readonly DeliveryRow[];
-  /** Of missing deliveries: the plans that get them. */
+  /** The plans that missing deliveries are added to. */
   plans?: readonly PlanChange[];
-  /** The last event looked at. */
+  /** The last event read. */
   cursor: number;
   /** Whether none comes after it. */
   isLast: boolean;
@@ -213,7 +214,7 @@ export async function findPortion(
   replay: ReplayOf<Ended>,
   last: number,
   size: number,
-  kept: Kept,
+  kept: RetentionTimes,
 ): Promise<Portion> {
   const found: Looked[] = [];
   const portion = (cursor: number, isLast: boolean) => ({
@@ -246,7 +247,7 @@ type Looked = Readonly<{
   packed?: DeliveryRow;
 }>;
 
-type Look = Readonly<{ cursor: number; last: number; limit: number; kept: Kept }>;
+type Look = Readonly<{ cursor: number; last: number; limit: number; kept: RetentionTimes }>;
 
 type Page = Readonly<{
   looked: readonly Looked[];
@@ -254,7 +255,7 @@ type Page = Readonly<{
   upto: number | undefined;
 }>;
 
-/** One pack is looked at for this many rows: packs hold between one delivery and a hundred. */
+/** Rows read for each pack: packs hold between one delivery and a hundred. */
 const ROWS_PER_PACK = 10;
 
 const look = (include: Ended) => `
@@ -287,8 +288,8 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
   return { looked, upto };
 }
 
-/** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
-function lookedIn(raw: RawRow, replay: ReplayInsert, kept: Kept): Looked[] {
+/** The delivered deliveries of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
+function lookedIn(raw: RawRow, replay: ReplayInsert, kept: RetentionTimes): Looked[] {
   const read = raw.header ? readHeader(String(raw.header)) : undefined;
   if (read?.kind !== "read") return [];
   const { eventTypes, tag, since, until, createdAt } = replay;
@@ -382,7 +383,7 @@ export type ReplayPart = Readonly<{ db: D1Database; replay: Replay }>;
 export async function replayPartsOf(
   { db: first, further = [] }: Databases,
   job: Replay,
-  kept: Kept,
+  kept: RetentionTimes,
 ): Promise<readonly ReplayPart[]> {
   const others = further.map(async (db) => {
     const [known] = await partsIn(db, [job.id]);
@@ -396,7 +397,7 @@ export async function replayPartsOf(
 const CANCEL_OTHERS = `
   UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND ${IS_UNDER_WAY}`;
 
-async function beginPart(db: D1Database, job: Replay, kept: Kept): Promise<Replay | undefined> {
+async function beginPart(db: D1Database, job: Replay, kept: RetentionTimes): Promise<Replay | undefined> {
   const range = await idRangeOf(db, job);
   await db.prepare(CANCEL_OTHERS).bind(job.destinationId, job.id).run();
   return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, kept);

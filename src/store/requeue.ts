@@ -53,7 +53,7 @@ const packedAgain = {
 };
 const REQUEUE_ENDED_PACKED = `${requeuePacked(packedAgain)} ON CONFLICT DO NOTHING RETURNING *`;
 
-/** The key by which a delivery is requeued: its key, what it had in a pack, and its new age limit, epoch ms. */
+/** A delivery to requeue: its key, its state in a pack, and its new age limit, epoch ms. */
 type Requeue = Pick<DeliveryRow, "destinationId" | "eventId" | "lastStatus" | "log" | "giveUpAt">;
 
 /**
@@ -92,14 +92,14 @@ export async function hastenRetries(
   });
 }
 
-/** Only of one that has ended: who records an attempt writes the whole log. */
+/** Only if it has ended: recording an attempt writes the whole log. */
 const FORGET_EXCERPT = `
   UPDATE deliveries SET log = (
     SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt', '$.archived'), e.value)))
     FROM json_each(log) e)
   WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
 
-/** Removes what the response of the attempt at `at` (epoch ms) said. */
+/** Removes the recorded response of the attempt at `at` (epoch ms). */
 export async function forgetExcerpt(
   databases: Databases,
   { destinationId, eventId }: DeliveryKey,

@@ -1,10 +1,10 @@
 /**
- * Retention: removes old bundles with their packs, deliveries and idempotency keys in one transaction, once all of their
- * deliveries have ended, and tombstones of destinations. Lists hide events that are over in bundles that stay.
+ * Retention: removes old bundles with their packs, deliveries and idempotency keys in one transaction, once all of
+ * their deliveries have ended, and tombstones of destinations. Lists hide events that are over in bundles that stay.
  *
- * No delivery can be left without its bundle: whoever writes one loaded the bundle a few minutes before at most, and a
- * bundle is removed only when the last of its deliveries ended longer ago than that. The newest bundle always stays, so
- * that no id is given twice.
+ * No delivery can be left without its bundle: its writer loaded the bundle at most a few minutes before, and a bundle
+ * is removed only when the last of its deliveries ended longer ago than that. The newest bundle always stays, so that
+ * no id is used twice.
  *
  * Raw SQL: deciding and removing are one transaction for a whole page of bundles, and every row is billed for reading
  * and for deleting once.
@@ -41,7 +41,7 @@ type OldPage = Readonly<{
   bundles: readonly OldBundle[];
   /** Bundles that cannot be read: whether their deliveries have ended is unknown. */
   unreadable: readonly UnreadableBundle[];
-  /** The last bundle looked at; `after` when there was none. */
+  /** The last bundle read; `after` when there was none. */
   upto: number;
   /** Whether no old bundle comes after it. */
   isLast: boolean;
@@ -73,9 +73,8 @@ type Bounds = Readonly<{
 }>;
 
 /**
- * The next old bundles after `after`, also those with a header of a later version: once everything has ended, the rest of
- * it is nothing to go by. Scheduled ones that were accepted before the horizon and are due after it are
- * passed over.
+ * The next old bundles after `after`, also those with a header of a later version: once everything has ended, the rest
+ * of the header does not matter. Scheduled ones that were accepted before the horizon and are due after it are skipped.
  */
 export async function oldBundles(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
   const rows = await select<Row>(db, PAGE, after, bounds.horizon, bounds.bundles);
@@ -108,7 +107,10 @@ function keysIn(stored: string): OldBundle["keys"] {
 type DestinationFacts = Readonly<{
   /** Destinations whose rows are gone: nothing can be delivered to them or end there. */
   gone: readonly string[];
-  /** Replays under way keep what they may yet select, except those of deleted destinations, which will be cancelled. */
+  /**
+   * Replays under way, except those of deleted destinations, which will be cancelled: bundles that they may still
+   * select stay.
+   */
   replays: readonly Readonly<{
     destination: string;
     /** The tenant of a replay of missing deliveries, which may yet plan any of its events. */
@@ -185,7 +187,7 @@ const REMOVE_KEYS = `
   DELETE FROM idempotency_keys WHERE (tenant, key) IN (
     SELECT k.value ->> 0, k.value ->> 1 FROM json_each(?1) b JOIN json_each(b.value -> 'keys') k WHERE ${IS_REMOVED})`;
 
-/** By their range: one look for a whole page where no code has made anything. */
+/** By their range: one index seek for a whole page if there are no results of code. */
 const REMOVE_RESULTS = `
   DELETE FROM transform_results WHERE event_id >= ?1 AND event_id <= ?2
     AND NOT EXISTS (SELECT 1 FROM bundles WHERE id = ${bundleIdOf("event_id")})`;

@@ -13,8 +13,9 @@ import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
 
 /**
- * Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. In a further
- * database: since when it has refused events of tenants that are pinned to the first one (commit.ts), epoch ms.
+ * Revisions of tenants' destinations. Triggers raise them with every change that affects routing, even one by hand. In
+ * a further database: since when it has refused events of tenants that are pinned to the first one (commit.ts), epoch
+ * ms.
  */
 export const tenants = sqliteTable("tenants", {
   id: text().primaryKey(),
@@ -34,7 +35,7 @@ export const tenantSettings = sqliteTable(
     payloadFree: integer("payload_free").notNull().default(0),
     /** 1: no transformation in code runs for it. */
     functionsOff: integer("functions_off").notNull().default(0),
-    /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
+    /** The rights and limits of its portal's visitors. Edited into what is no JSON, it must not read as none. */
     portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
     /** The name, logo and colour of its portal. */
     branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
@@ -66,8 +67,8 @@ export const erasures = sqliteTable(
     /** Incomplete: some bundles could not be read in the last pass, and may have what was to be erased. */
     state: text().$type<"running" | "completed" | "incomplete">().notNull(),
     /**
-     * Where the next step goes on: the pass, the number of the database, the last bundle looked at there, the last event in
-     * the archive, and how many destinations of the next bundle have been seen to.
+     * Where the next step continues: the pass, the number of the database, the last bundle read there, the last event
+     * in the archive, and how many destinations of the next bundle are done.
      */
     cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
     /** The progress so far. */
@@ -110,8 +111,8 @@ export const auditEntries = sqliteTable(
 );
 
 /**
- * The catalogue of event types. Validated types raise the revision of the tenant without a name, whatever hand changes
- * them: so commits notice it by the comparison that they make anyway.
+ * The catalogue of event types. Every change of a validated type, even one by hand, raises the revision of the tenant
+ * without a name, so that commits notice it by the comparison that they make anyway.
  */
 export const eventTypes = sqliteTable(
   "event_types",
@@ -194,7 +195,7 @@ export const statusChanges = sqliteTable(
   (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
 );
 
-/** Counters of what leaves no other lasting trace: see stats.ts. */
+/** Counters of events without another lasting record: see stats.ts. */
 export const counts = sqliteTable("counts", {
   name: text().primaryKey(),
   count: integer().notNull(),
@@ -209,7 +210,7 @@ export const apiKeys = sqliteTable(
     /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: jsonText<readonly string[]>([])().notNull(),
-    /** The only destination that it can poll; null: all that it can see. */
+    /** The only destination that it can poll; null: all that it has access to. */
     destination: text(),
     hash: text().notNull(),
     /** `dashboard`: a person approves there what agents with this key change; null: it needs no approval. */
@@ -232,13 +233,13 @@ export const apiKeys = sqliteTable(
 );
 
 /**
- * The last change of each API key: what isolates that remember keys have to forget (features/keys/sql.ts). Written by triggers, so that
- * a change by hand counts too. A use of the key is no change.
+ * The last change of each API key, by which isolates invalidate their cached keys (features/keys/sql.ts). Written by
+ * triggers, so that a change by hand counts too. A use of the key is not a change.
  */
 export const keyChanges = sqliteTable(
   "key_changes",
   {
-    /** Never given again. */
+    /** Never reused. */
     revision: integer().primaryKey({ autoIncrement: true }),
     keyId: text("key_id").notNull(),
   },
@@ -255,7 +256,7 @@ export const replays = sqliteTable(
     tenant: text().notNull(),
     destinationId: text("destination_id").notNull(),
     include: text().$type<"dead" | "delivered" | "missing">().notNull(),
-    /** Of `missing`: 1 for events that the destination takes now, 0 for all of its tenant's. */
+    /** For `missing`: 1 for events that the destination takes now, 0 for all of its tenant's. */
     matching: integer().notNull().default(1),
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     /** Only events with this tag; null: all. */
@@ -265,7 +266,7 @@ export const replays = sqliteTable(
     ratePerMinute: integer("rate_per_minute").notNull(),
     state: text().$type<ReplayState>().notNull(),
     reason: text().$type<ReplayReason>(),
-    /** The last event looked at: where the next step begins. */
+    /** The last event read: where the next step begins. */
     cursor: integer().notNull().default(0),
     /** Deliveries selected when it began, requeued so far, and ended since. */
     total: integer().notNull().default(0),
@@ -293,7 +294,7 @@ export const backlogSnapshots = sqliteTable("backlog_snapshots", {
   backlogs: text().notNull(),
 });
 
-/** Mails sent to the operator within the last hour, by what they were about: limits how many are sent. */
+/** Mails sent to the operator within the last hour, by subject: limits how many are sent. */
 export const mails = sqliteTable("mails", {
   about: text().primaryKey(),
   sentAt: integer("sent_at").notNull(),
@@ -317,10 +318,10 @@ export const notices = sqliteTable(
     disabledAt: integer("disabled_at"),
     /** When the last notice was begun; 0: none. It allows the next one an hour later. */
     sentAt: integer("sent_at").notNull().default(0),
-    /** How often in a row the channel has refused a notice, and its last fault. */
+    /** How often in a row the channel has refused a notice, and the last fault. */
     failures: integer().notNull().default(0),
     fault: text(),
-    /** Raised with every change: a step saves nothing where another has come before it. */
+    /** Raised with every change: a step saves nothing if another has changed the row before. */
     revision: integer().notNull().default(0),
     nextStepAt: integer("next_step_at").notNull(),
   },
@@ -379,7 +380,7 @@ export const agentActions = sqliteTable(
 
 /** The progress of one part of the sweep. */
 export type SweepPart = Readonly<{
-  /** When it last made progress, epoch ms: it did all that there was to do, or as much as it may do at once. */
+  /** When it last made progress, epoch ms: it did all its work, or as much as it may do at once. */
   at: number;
   /** Whether it has left work for later. */
   behind: boolean;
@@ -412,7 +413,7 @@ export const cursors = sqliteTable("cursors", {
   rowId: integer("row_id").notNull(),
 });
 
-/** How many databases took new events from when on, epoch ms: see database-history.ts. */
+/** How many databases took new events since when, epoch ms: see database-history.ts. */
 export const databaseCounts = sqliteTable("database_history", {
   since: integer().primaryKey(),
   count: integer().notNull(),
@@ -434,12 +435,12 @@ export const keptLater = sqliteTable(
   (t) => [index("kept_later_due").on(t.lookAt)],
 );
 
-/** How far the erasing of some of a bundle's events has got. */
+/** The progress of erasing some of a bundle's events. */
 export type BegunErasure = Readonly<{
   why: "over" | "delivered";
   /** The indexes of the events. */
   events: readonly number[];
-  /** Destinations of the plan that have been seen to. */
+  /** Destinations of the plan that are done. */
   destinations: number;
 }>;
 

@@ -1,10 +1,10 @@
 /**
- * SQL fragments that several statements share: ids of events, headers of bundles, masks of packs, and what the partial
- * indexes hold. All of them are text that is put into statements, so none takes a value that a user gave. At the end: lists that
- * are bound as values.
+ * SQL fragments that several statements share: ids of events, headers of bundles, masks of packs, and the conditions of
+ * partial indexes. All of them are text that is put into statements, so none takes a value that a user gave. At the
+ * end: lists that are bound as values.
  *
- * Partial indexes are named with INDEXED BY where SQLite's planner, which has no statistics on D1, would rather walk the
- * primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
+ * Partial indexes are named with INDEXED BY where SQLite's planner, which has no statistics on D1, would rather walk
+ * the primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
  * query literally, or the index cannot be used: so each is written here once.
  */
 import { HEADER_VERSION, type StoredHeader } from "../core/bundle.ts";
@@ -77,8 +77,9 @@ export function listInHeaderSql(header: string, name: keyof StoredHeader): strin
 }
 
 /**
- * What keeps a bundle from being read (core/stored-bundle.ts); null: nothing that is seen without looking into its lists.
- * A function of JSON fails its whole statement where one value is no JSON: so statements over many bundles put this first.
+ * The fault that makes a bundle unreadable (core/stored-bundle.ts); null: none that is visible without parsing its
+ * lists. A JSON function fails its whole statement if one value is not JSON: so statements over many bundles put this
+ * first.
  */
 export function faultOfBundle(plan: string, header: string): string {
   return `CASE WHEN NOT json_valid(${plan}) OR json_type(${plan}) <> 'object' THEN 'plan'
@@ -96,14 +97,14 @@ export function faultOfHeader(header: string): string {
 /** The lists that every header has. */
 const HEADER_LISTS = ["tenants", "types", "events"] as const;
 
-/** How many events a plan's runs stand for. */
+/** How many events a plan's runs contain. */
 export function countInRuns(runs: string): string {
   return `(SELECT coalesce(sum(iif(r.key % 2, r.value + 1, -r.value)), 0) FROM json_each(${runs}) r)`;
 }
 
 // ── Masks of packs (core/pack.ts). `&`, `|` and `<<` bind alike in SQLite, so everything is in parentheses ──
 
-/** Which of the two integers of a mask. */
+/** One of the two integers of a mask. */
 export type Half = 0 | 1;
 
 /** The columns of one or more masks, by the half. */
@@ -141,7 +142,7 @@ function bitOf(event: string, half: Half): string {
     : `iif(${index} < ${HALF}, 0, 1 << (${index} - ${HALF}))`;
 }
 
-/** How many deliveries a mask stands for: SQLite has no popcount. */
+/** How many deliveries a mask contains: SQLite has no popcount. */
 export function countIn(mask: MaskSql): string {
   return both((half) => bitCountOf(mask(half)), "+");
 }

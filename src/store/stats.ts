@@ -88,7 +88,7 @@ function bindingOf(number: number): string {
 /** The latest migration, which this code was written for. A test holds it together with the files in migrations/. */
 export const LATEST_MIGRATION = "0016_mcp_events.sql";
 
-/** Wrangler's record of what it has applied, under the name that it has unless `migrations_table` says otherwise. */
+/** Wrangler's record of what it has applied, under its default name, which `migrations_table` can change. */
 const APPLIED_MIGRATION = "SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1";
 
 /** A database by the name of its binding, and the migration that was applied to it last; null without a record. */
@@ -116,7 +116,7 @@ export function readAppliedMigrations(
 
 /** Most retries counted in each database. */
 export const RETRIES_COUNTED = 10_000;
-/** Most retrying, and most waiting, deliveries looked at for their age. */
+/** The most retrying, and the most waiting, deliveries whose age is checked. */
 export const AGES_COUNTED = 5_000;
 
 /** A delivery counts as old this long after its first attempt. */
@@ -218,11 +218,11 @@ const ADD = `INSERT INTO counts (name, count) VALUES (?1, ?2) ${ADDED}`;
 
 /**
  * Counters of requests with idempotency keys: `deduplicated` ones were answered from what was stored, `keyed` ones were
- * stored. They leave no other trace that lasts, and are kept in D1 because isolates come and go.
+ * stored. They leave no other lasting record, and are in D1 because isolates come and go.
  */
 type CountName = "deduplicated" | "keyed";
 
-/** Writes a row, so only for what is rare. */
+/** Writes a row, so only for rare events. */
 export async function addToCount(db: D1Database, name: CountName, by: number): Promise<void> {
   await db.prepare(ADD).bind(name, by).run();
 }
@@ -236,7 +236,7 @@ export async function readCounts(
   return Object.fromEntries(addedUp(counted.map(({ name, count }) => [name, count])));
 }
 
-/** Bundles looked at in one call, in each database: more than a database can commit in a minute. */
+/** Bundles read in one call, in each database: more than a database can commit in a minute. */
 const LOOKED_AT = 60_000;
 
 /** The range of bundles to count next: after `since`, up to `until`. */
@@ -264,9 +264,9 @@ const MOVE = repeatable(`
 const COUNTED_IN = 25;
 
 /**
- * For the cron: counts the requests that were stored under a key since the last call. They are counted from the headers of
- * bundles, so that a request writes no row for it. Exact: the count and the cursor are written in one transaction.
- * @param minute says whose turn it is
+ * For the cron: counts the requests that were stored under a key since the last call. They are counted from the headers
+ * of bundles, so that a request writes no row for it. Exact: the count and the cursor are written in one transaction.
+ * @param minute selects the group of databases
  */
 export async function countKeyed(databases: Databases, minute = 0): Promise<void> {
   const all = allOf(databases);

@@ -2,8 +2,8 @@
  * Changes of destinations' statuses that have not been published.
  *
  * Every change of a status is also written to `status_changes`, by a trigger and so in the transaction that makes it,
- * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
- * it. Raw SQL, because these statements are put into other modules' batches.
+ * independently of the caller and of whether the result arrives. It is removed in the transaction that stores the event
+ * about it. Raw SQL, because these statements are put into other modules' batches.
  */
 
 import type { PauseReason } from "../core/reasons.ts";
@@ -35,7 +35,7 @@ export type StatusChange = Readonly<{
   reason: string | null;
   /** Epoch ms. */
   changedAt: number;
-  /** 1: its tenant gets a notice of it, as its notice channel says. */
+  /** 1: its tenant gets a notice, if its notice channel includes pauses. */
   isNoticed?: 0 | 1;
 }>;
 

@@ -119,7 +119,7 @@ export async function readHeartbeat(db: D1Database): Promise<number | null> {
 export type LostDelivery = DeliveryKey &
   Readonly<{ acceptedAt: number; deliverAt: number | null; ttlSeconds?: number | undefined }>;
 
-/** The most that one statement looks at: bundles, and planned deliveries of all of them. */
+/** The most bundles that one statement reads, and planned deliveries of all of them. */
 type Most = Readonly<{ bundles: number; deliveries: number }>;
 
 /**
@@ -162,7 +162,7 @@ const LOST = `
 type LostPage = Readonly<{
   /** Every plan up to this bundle has been checked. */
   upto: number;
-  /** Whether more bundles can be checked already. */
+  /** Whether more bundles can already be checked. */
   more: boolean;
   lost: readonly LostDelivery[];
   /** Bundles that were passed over. */
@@ -194,7 +194,7 @@ export async function findLost(
 
 type LostAmong = Pick<LostPage, "lost" | "unreadable">;
 
-/** The lost deliveries of the bundles that have been looked at. @param read the parts of those that have planned some */
+/** The lost deliveries of the bundles that were read. @param read the parts of those that have planned some */
 async function lostAmong(
   db: D1Database,
   looked: readonly Readonly<{ id: number; planned: number; fault: BundleFault | null }>[],
@@ -287,7 +287,7 @@ const WORKS = ["scheduled", "lost", "overdue", "expired", "lined"] as const;
 /**
  * Finds out in one statement of a few seeks whether there is work: most databases have none in most minutes.
  * @param until scheduled bundles due by then are to be enqueued, epoch ms
- * @param horizon what was due by then has been lost
+ * @param horizon deliveries without an outcome that were due by then are lost
  */
 export async function sweepWork(db: D1Database, until: number, horizon: number): Promise<SweepWork> {
   const found = await db.prepare(WORK).bind(until, horizon).first<Record<keyof SweepWork, number>>();
@@ -347,9 +347,9 @@ export async function recoverOverdue(
 export type Position = Readonly<{ at: number; row: number }>;
 
 /**
- * Walks that continue from one sweep to the next: `scheduled` enqueues bundles that fall due, `scheduled_checked` checks
- * that they were delivered, `retention` removes old bundles, `tombstones` deleted destinations in order of deletion, and
- * `alerts` looks at the gates of destinations, and `archive` at what the archive has of events that are gone.
+ * Walks that continue from one sweep to the next: `scheduled` enqueues bundles that fall due, `scheduled_checked`
+ * checks that they were delivered, `retention` removes old bundles, `tombstones` deleted destinations in order of
+ * deletion, and `alerts` looks at the gates of destinations, and `archive` looks for exchanges of events that are gone.
  */
 export type Walk =
   | "scheduled"

@@ -1,11 +1,11 @@
 /**
  * The tables of events and deliveries, which only this folder reads and writes. docs/data-model.md describes them for
- * people; this is why they are as they are.
+ * people; this comment gives the reasons for their form.
  *
- * **Written rows are what D1 bills most.** A bundle whose deliveries all succeed, or merely wait, costs two written rows
- * for each destination: the bundle's (shared by all) and the pack's. So bodies are in a rowid table (compact, ids in
- * order, one row a write); packs and deliveries are `WITHOUT ROWID` tables keyed by destination (which makes the key its
- * message log, and saves an index); every index on them is partial and holds only what waits or has gone wrong.
+ * **Written rows are what D1 bills most.** A bundle whose deliveries all succeed, or merely wait, costs two written
+ * rows for each destination: the bundle's (shared by all) and the pack's. So bodies are in a rowid table (compact, ids
+ * in order, one row a write); packs and deliveries are `WITHOUT ROWID` tables keyed by destination (which makes the key
+ * its message log, and saves an index); every index on them is partial and holds only what waits or has gone wrong.
  *
  * **Drizzle or SQL.** Ordinary queries use Drizzle. Raw SQL is for statements that have to do several things at once
  * (check and insert, or a batch that is one transaction), that take any number of values (`json_each` of one parameter:
@@ -134,7 +134,7 @@ export const packs = sqliteTable(
     /** Why the waiting ones wait, and until when at least. */
     reason: text().$type<DeliveryReason>(),
     nextAttemptAt: integer("next_attempt_at"),
-    /** When the sweep recovers those in flight; null when none is. */
+    /** When the sweep recovers those in flight; null when there are none. */
     recoverAt: integer("recover_at"),
     /** The age limit of those without an attempt; null while none has waited or been in flight. */
     giveUpAt: integer("give_up_at"),
@@ -151,8 +151,8 @@ export const packs = sqliteTable(
 );
 
 /**
- * The open deliveries that stand in lines (core/order.ts), the head of each first. Triggers insert the rows with the
- * bundle, delete each with the end of its delivery, and have the next one wait; so nothing is here of unordered ones.
+ * The open deliveries in lines (core/order.ts), the head of each first. Triggers insert the rows with the bundle,
+ * delete each with the end of its delivery, and make the next one wait; so unordered deliveries have no rows here.
  */
 export const lines = sqliteTable(
   "lines",

@@ -59,7 +59,7 @@ export type TimeRange = Readonly<{
   until?: number | undefined;
 }>;
 
-/** No event of the time range has a smaller id than `first`, or a larger one than `last`. */
+/** No event of the time range has an id below `first` or above `last`. */
 export type IdRange = Readonly<{ first: number; last: number }>;
 
 export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Promise<IdRange> {

@@ -1,22 +1,23 @@
 /**
- * Results of transformations in code, stored before they are sent: code may make something else each time, and a delivery is to
- * have the same bytes on every attempt. A row for each delivery, in its event's database; they go with the event's content.
- * Nothing is here of templates, which make the same again.
+ * Results of transformations in code, stored before they are sent: code may return a different result each time, and a
+ * delivery must have the same bytes on every attempt. A row for each delivery, in its event's database; it is removed
+ * with the event's content. Templates need no rows, because their results are reproducible.
  *
- * Raw SQL: `json_each` takes any number of rows, and the first result of a delivery stays, whichever isolate brings another.
+ * Raw SQL: `json_each` takes any number of rows, and the first result of a delivery stays, even if other isolates
+ * report others.
  */
 import type { DeliveryKey } from "../core/bundle.ts";
 import { parsedJson } from "../core/json-value.ts";
-import type { Made, TransformFault } from "../core/transform/result.ts";
+import type { TransformFault, TransformOutput } from "../core/transform/result.ts";
 import { inShares } from "./bundles.ts";
 import { type Databases, repeatable, select } from "./databases.ts";
 import { bundleIdOf, inPortions, isErasedSql } from "./sql.ts";
 
-/** What code has made of an event, or why it has not. */
+/** The result of code for an event, or why there is none. */
 export type TransformResult = DeliveryKey &
   Readonly<{ version: number }> &
   (
-    | Readonly<{ made: Made }>
+    | Readonly<{ made: TransformOutput }>
     /** It is not loaded, because the results before it are too much at once. */
     | Readonly<{ withheld: true }>
     /** `stopped`: it was ended from outside, and may succeed at another time. */
@@ -41,7 +42,7 @@ const LISTED = `json_each(?1) w CROSS JOIN transform_results r
 
 const READ = `SELECT ${COLUMNS} FROM ${LISTED}`;
 
-/** Nothing of an event whose content has been erased, or that is gone: what is stored goes with it. */
+/** Nothing is stored for an event whose content has been erased, or that is gone. */
 const STORE = repeatable(`
   INSERT INTO transform_results (event_id, destination_id, version, made, fault)
   SELECT w.value ->> 'eventId', w.value ->> 'destinationId', w.value ->> 'version', w.value ->> 'made', w.value ->> 'fault'
@@ -50,7 +51,7 @@ const STORE = repeatable(`
   ON CONFLICT DO UPDATE SET version = excluded.version, made = excluded.made, fault = excluded.fault
   WHERE made IS NULL OR NOT json_valid(made)`);
 
-/** Results of which another isolate has stored other ones. */
+/** Results for which another isolate has stored different ones. */
 const OTHERS = `SELECT ${COLUMNS} FROM ${LISTED} WHERE r.made IS NOT w.value ->> 'made'`;
 
 /** After an edit by hand. Another version of the transformation makes it anew. */
@@ -95,7 +96,7 @@ function resultOf({ eventId, destinationId, version, made, fault }: Row): Transf
   if (made === null && fault === null) return { ...key, withheld: true };
   const read = parsedJson(made ?? fault ?? "");
   if (read === undefined) return { ...key, ...UNREADABLE };
-  if (made !== null) return { ...key, made: read as Made };
+  if (made !== null) return { ...key, made: read as TransformOutput };
   const { stopped, ...rest } = read as TransformFault & { stopped: boolean };
   return { ...key, fault: rest, stopped };
 }

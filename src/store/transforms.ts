@@ -12,8 +12,9 @@ import { transforms } from "./tables.ts";
 const { transform } = destinations;
 
 /**
- * The column's value with this as the next version; as it is where template and code are the same. In the statement that saves it,
- * so that two at the same time become two versions, and the events of the first database are on one side of it.
+ * The column's value with this as the next version; unchanged if template and code are the same. Computed in the
+ * statement that saves it, so that two at the same time become two versions, and each event of the first database is
+ * before or after it.
  */
 export function nextVersion(next: TransformVersion): SQL {
   const current = sql`iif(json_valid(${transform}), ${transform}, NULL)`;

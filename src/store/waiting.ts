@@ -123,14 +123,14 @@ export async function waitingByReason(
 
 const COUNT = `SELECT ${waitingCount("?1", "?2")} AS n`;
 
-/** SQL: how many deliveries wait for a destination, in so many rows and packs at most. */
+/** SQL: how many deliveries wait for a destination, within a bounded number of rows and packs. */
 export function waitingCount(destination: string, limit: string): string {
   return `${countUpTo(limit, `${WAITING_ROWS} AND destination_id = ${destination}`)}
     + (SELECT coalesce(sum(count), 0) FROM (SELECT ${countIn(waitingOf())} AS count
       FROM ${WAITING_PACKS} AND destination_id = ${destination} LIMIT ${limit}))`;
 }
 
-/** How many deliveries wait for the destination; `limit` stands for more. */
+/** How many deliveries wait for the destination; `limit` means that there may be more. */
 export async function countWaiting(
   databases: Databases,
   destination: string,
@@ -161,8 +161,8 @@ const BETWEEN = `
   ORDER BY event_id LIMIT ?3`;
 
 /**
- * As many packs from the first one on as hold so many waiting deliveries. Each step of the recursion seeks the next pack, so
- * no more packs are read than are needed.
+ * Packs from the first one on, until they hold the requested number of waiting deliveries. Each step of the recursion
+ * seeks the next pack, so no more packs are read than are needed.
  */
 const packsFrom = (first: string, next: string, count: string) => `
   WITH RECURSIVE walk (bundle, waiting0, waiting1, before) AS (
@@ -197,15 +197,15 @@ const ENDS_AND_BETWEEN = `${ENDS}, ${columnsOf("middle", BETWEEN, PACKS_BETWEEN)
 const LOOKS = ["oldest", "newest", "middle"] as const;
 type Look = (typeof LOOKS)[number];
 
-/** A row of the statement; without `middle` when nothing between the ends is asked for. */
+/** A row of the statement; without `middle` when nothing between the ends is requested. */
 type Looked = Readonly<Partial<Record<Look | `${Look}_packs`, string>>>;
 
 export type Waiting = Readonly<{
   destination: Destination | undefined;
   events: readonly number[];
   /**
-   * The event that has been attempted least. So the probes of an outage are spread over many deliveries, instead of
-   * using up the attempts of a few and lengthening their backoff.
+   * Orders by the number of attempts, so that the probes of an outage are spread over many deliveries instead of using
+   * up the attempts of a few and lengthening their backoff.
    */
   probe: number | undefined;
   /** Whether these are all that wait. */
@@ -444,9 +444,9 @@ const NEXT_PACKS = `
   ORDER BY destination_id, bundle_id LIMIT ?3`;
 
 type Expired = Readonly<{
-  /** The last delivery looked at; undefined when none comes after it. */
+  /** The last delivery read; undefined when none comes after it. */
   upto: DeliveryKey | undefined;
-  /** Rows or packs looked at. */
+  /** Rows or packs read. */
   looked: number;
   /** How many deliveries have ended, by destination. */
   ended: ReadonlyMap<string, number>;
@@ -471,7 +471,7 @@ export async function expireWaiting(
   };
 }
 
-/** No more packs are looked at once this many deliveries are to be ended by one statement. */
+/** No more packs are read once this many deliveries are to be ended by one statement. */
 const ENDED = 2_000;
 
 /** The same for packs. `after` and `upto` name the last event of a bundle. */

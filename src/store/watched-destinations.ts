@@ -1,9 +1,9 @@
 /**
- * Which destinations are looked at when there are too many to look at all of them.
+ * Selects destinations to watch when there are too many to watch all of them.
  *
- * Overviews and alerts look at those in which something goes on: those with waiting deliveries first, then those whose
- * retries are due next, then those that the newest events are for. Rates of the whole fleet are estimated from a random
- * sample instead: those with retries would make it look worse than it is.
+ * Overviews and alerts watch the active ones: those with waiting deliveries first, then those whose retries are due
+ * next, then those that the newest events are for. Rates of the whole fleet are estimated from a random sample instead:
+ * active ones would make it look worse than it is.
  */
 
 import { BUNDLE_BITS } from "../core/placement.ts";
@@ -91,7 +91,7 @@ async function mostActiveOfAll({ db, further = [] }: Databases, limit: number, r
 
 type Activity = Readonly<{ id: string; waits: number; newest: number }>;
 
-/** The tenant's own are looked at one by one, so that the activity of other tenants crowds none of them out. */
+/** A tenant's destinations are checked one by one, so that other tenants' activity does not crowd them out. */
 async function mostActiveOf(databases: Databases, tenant: string, limit: number): Promise<Watched> {
   const ids = await ownIds(databases.db, tenant);
   const known = Map.groupBy(await selectInAll<Activity>(databases, ACTIVITY, ids), ({ id }) => id);
@@ -111,7 +111,7 @@ function activityOf(found: readonly Activity[]) {
   };
 }
 
-/** The ids of a tenant's destinations, at most so many. */
+/** The ids of a tenant's destinations, up to a maximum. */
 export async function ownIds(db: D1Database, tenant: string, limit = COUNTED): Promise<readonly string[]> {
   return (await select<{ id: string }>(db, OWN_IDS, tenant, limit)).map(({ id }) => id);
 }
@@ -135,13 +135,13 @@ export async function destinationsBehind(
   };
 }
 
-/** Deleted destinations are drawn too, and passed over: so this many times as many are drawn as are wanted. */
+/** Deleted destinations are drawn too, and skipped: so this many times the wanted number is drawn. */
 const DRAWN = 4;
 
 const STANDING = `SELECT count(*) AS count FROM json_each(?1) j CROSS JOIN destinations d ON d.rowid = j.value
   WHERE d.deleted_at IS NULL`;
 
-/** Rows drawn to estimate how many destinations there are: to within a few percent, where half of the rows are there. */
+/** Rows drawn to estimate how many destinations there are: to within a few percent, if half of the rows exist. */
 const ESTIMATED_FROM = 1_000;
 
 /**

@@ -3,11 +3,11 @@
  *
  * It is fair among tenants, however many destinations and deliveries each has:
  *
- * - An eighth of the capacity is left for tenants that have no block, so that a single event does not wait for
- *   somebody's backlog.
- * - Members that were refused stand in a ring. As capacity is given back they are called in turn, by a drain; while one
- *   waits, nobody behind it gets more, and a turn is a share of the capacity.
- * - A few more are called than can be served at once, because a drain takes a while to arrive.
+ * - An eighth of the capacity is left for tenants that have no block, so that a single event does not wait for another
+ *   tenant's backlog.
+ * - Refused members wait in a ring. As capacity returns they are called in turn, by a drain; while one waits, no later
+ *   one gets more, and a turn is a share of the capacity.
+ * - A few more are called than can be served at once, because a drain takes time to arrive.
  */
 import { nextSendAt, reserve, reserveNow, sendsBy } from "../rate-limit.ts";
 import {
@@ -33,7 +33,7 @@ export type BlockRequest = Readonly<{
   sends: number;
   /** How long a lease lives that is granted from the block. */
   leaseMs: number;
-  /** Who asks, and what it gives back. */
+  /** The requesting member, and the blocks that it returns. */
   report: GroupReport;
 }>;
 
@@ -42,7 +42,7 @@ export type GivenBlock = Readonly<{
   id: string;
   slots: number;
   sends: number;
-  /** The i-th send may not start before `firstAt + i × everyMs`; what is late by no more than `slackMs` is on time. */
+  /** The i-th send may not start before `firstAt + i × everyMs`; one that is late by no more than `slackMs` is on time. */
   firstAt: number;
   everyMs: number;
   slackMs: number;
@@ -55,11 +55,11 @@ export type GivenBlock = Readonly<{
   wanted?: true;
 }>;
 
-/** Why a member gets no block, and when to ask again unless it is called before. */
+/** Why a member gets no block, and when to request again unless it is called before. */
 type BlockRefusal = Readonly<{
   why: "hold" | "circuit_open" | "probing" | "concurrency" | "rate";
   until: number;
-  /** Live traffic need not ask before. */
+  /** Until then live traffic makes no request. */
   quietUntil: number;
 }>;
 
@@ -71,21 +71,24 @@ export type BlockAnswer = Readonly<{ at: number }> &
 const TAKEN_MS = (BLOCK_MS * 7) / 8;
 /** Sends of a member's turn, at least: a drain costs several calls. */
 const TURN_SENDS = 10;
-/** A member that was called and has not come by then is not waited for. */
+/** How long a called member is waited for. */
 const CALLED_MS = 5_000;
-/** One that asked this long ago may be called before there is anything for it: by the time it comes there may be. */
+/** The age from which a request may be called before there is capacity for it: when its drain arrives there may be. */
 const AHEAD_AFTER_MS = 1_000;
-/** So many of those, for each slot that is left for tenants without a block: a drain takes longer to come than a block to end. */
+/**
+ * The number of those for each slot that is left for tenants without a block: a drain takes longer to arrive than a
+ * block to end.
+ */
 const AHEAD_EACH = 3;
-/** A member asks again by itself after this, and the longer the more wait before it: a call may get lost. */
+/** A member requests again by itself after this, later if more wait before it, because a call may be lost. */
 const FALLBACK_MS = 60_000;
 const FALLBACK_EACH_MS = 1_000;
-/** For so long live traffic believes a refusal. */
+/** How long a refusal counts for live traffic. */
 const QUIET_MS = 2_000;
 const MAX_RING = 2_000;
-/** No tenant fills the ring. */
+/** The most members of one tenant in the ring. */
 const MAX_OF_TENANT = 200;
-/** While members wait, somebody looks so often whether one can be called. */
+/** While members wait, how often to check whether one can be called. */
 const CALL_MS = 1_000;
 
 type Dealt = Readonly<{ state: GroupState; answer: BlockAnswer }>;
@@ -143,7 +146,8 @@ function slotsFor({ state, request, settings }: Asking) {
   const mine = slotsOut(blocks.filter((block) => block.tenant === tenant));
   const contenders = new Set([tenant, ...[...blocks, ...others].map((one) => one.tenant)]).size;
   const common = freeFor(state, others, waiter, capacity - kept, capacity);
-  // Out of the last eighth, where the rest is taken or others wait for it. A tenant that has had a turn waits for theirs.
+  // From the last eighth, if the rest is taken or others wait for it. A tenant that has had a turn waits for the
+  // others'.
   const waits = ring.some((one) => one.tenant === tenant);
   const isFresh = mine === 0 && !waits && !isAhead(state, tenant) && common < 1;
   const free = isFresh ? freeForFresh(state, capacity, kept) : common;
@@ -221,7 +225,7 @@ function given(
   return { state: next, answer: { at: now, kind: "block", block: { ...terms, ...marks } } };
 }
 
-/** Whether the ends of blocks matter: somebody waits, half is out, or successes are to widen the window. */
+/** Whether the ends of blocks matter: members wait, half is out, or successes are to widen the window. */
 function isScarce(state: GroupState, settings: GroupSettings): boolean {
   const width = groupWidth(state, settings);
   return state.ring.length > 0 || width < settings.maxConcurrency || slotsOut(state.blocks) * 2 > width;
@@ -246,10 +250,10 @@ function refused({ state, request, now }: Asking, why: BlockRefusal["why"], end:
   return { state: { ...state, ring }, answer: { at: now, kind: "refused", refusal } };
 }
 
-/** Whom to call, and when to look again; null when nobody waits. */
+/** The members to call, and when to check again; null when none waits. */
 export type Calls = Readonly<{ state: GroupState; members: readonly string[]; at: number | null }>;
 
-/** Calls as many of those that wait as could be served now, in turn. A call is a drain for the member. */
+/** Calls as many waiting members as could be served now, in turn. A call is a drain for the member. */
 export function called(before: GroupState, settings: GroupSettings, now: number): Calls {
   const current = groupStateAt(before, now);
   const isComing = ({ calledAt }: Waiter) => calledAt === 0 || now - calledAt < CALLED_MS;
@@ -288,7 +292,7 @@ function inTurn({ ring, circuit }: GroupState, now: number): readonly Waiter[] {
   return [...first, ...later];
 }
 
-/** How many members' turns fit into what is free, and a few more that will have arrived when something is. */
+/** How many members' turns fit into the free capacity, and a few more that will have arrived when more is free. */
 function servable(
   state: GroupState,
   settings: GroupSettings,

@@ -1,10 +1,10 @@
 /**
  * The state of a group: destinations of any tenants that share a receiver. Its object hands out blocks of the shared
- * capacity to members' gates, which grant leases from them. Members' gates and the group's object never call each other:
- * Workers carry blocks and reports between them.
+ * capacity to members' gates, which grant leases from them. Members' gates and the group's object never call each
+ * other: Workers carry blocks and reports between them.
  *
  * A block is to a group as a lease is to a gate. It counts until the last lease that may be granted from it has
- * expired, so the capacity holds whatever crashes on the way. Times are epoch ms by the group's clock; members convert them to
+ * expired, so the capacity holds through any crash. Times are epoch ms by the group's clock; members convert them to
  * their own.
  */
 import { closedCircuit, type opened } from "../circuit-breaker.ts";
@@ -12,7 +12,7 @@ import { newWindow, type Window, widthOf } from "../concurrency-window.ts";
 import type { BreakerSettings } from "../limits.ts";
 import type { Rate } from "../rate-limit.ts";
 
-/** What all members share. */
+/** The state that all members share. */
 export type GroupSettings = Readonly<{
   maxConcurrency: number;
   ratePerSecond: number;
@@ -20,9 +20,12 @@ export type GroupSettings = Readonly<{
   breaker: BreakerSettings;
 }>;
 
-/** Leases are granted from a block for so long: then the member asks again, and learns what the group has learned. */
+/** How long leases are granted from a block: then the member requests again, and gets the group's latest state. */
 export const BLOCK_MS = 1_000;
-/** So much longer a block counts than its member may use it, because the member does not know exactly when it was given. */
+/**
+ * How much longer a block counts than its member may use it, because the member does not know exactly when it was
+ * given.
+ */
 export const GROUP_SKEW_MS = 1_000;
 
 /** A block as the group counts it. */
@@ -41,7 +44,7 @@ export type GroupBlock = Readonly<{
   expiresAt: number;
 }>;
 
-/** A member that was refused, since when it waits, and when it last asked. Members are called in the order in which they were. */
+/** A refused member, since when it waits, and its last request. Members are called in the order of refusal. */
 export type Waiter = Readonly<{
   member: string;
   tenant: string;
@@ -53,7 +56,7 @@ export type Waiter = Readonly<{
 /** A tenant that got a block while others waited. */
 type ServedTenant = Readonly<{ tenant: string; at: number }>;
 
-/** A tenant's attempts in the window of the circuit. Each tenant has one vote, whatever its traffic. */
+/** A tenant's attempts in the window of the circuit. Each tenant has one vote, regardless of its traffic. */
 export type TenantVote = Readonly<{ tenant: string; from: number; attempts: number; failures: number }>;
 
 /** A tenant that got a 429: until when it has to wait, and when it last got one. */
@@ -92,7 +95,7 @@ export type GroupState = Readonly<{
   settings: GroupSettings | null;
 }>;
 
-/** A host that nothing is known of: the members' own windows start from one. */
+/** The state of an unknown host: the members' own windows start from one. */
 const WIDE: Window = { ...newWindow, size: 1_000_000 };
 
 export function newGroupState(now: number): GroupState {
@@ -122,7 +125,7 @@ export function groupStateAt(state: GroupState, now: number): GroupState {
   const live = blocks.filter(({ expiresAt }) => expiresAt > now);
   const isOver = circuit.kind === "open" && now >= circuit.until;
   if (live.length === blocks.length && !isOver) return state;
-  // All sends of an expired block count, because nobody reported how many were made.
+  // All sends of an expired block count, because it was not reported how many were made.
   const tat = blocks.reduce(
     (latest, one) => (live.includes(one) ? latest : Math.max(latest, one.tat)),
     state.tat,
@@ -158,7 +161,7 @@ export function groupMustBeStored(before: GroupState, after: GroupState): boolea
   );
 }
 
-/** What blocks all members, and until when; undefined when blocks are given, if only for a probe. */
+/** The block of all members, and its end; undefined when blocks are given, if only for a probe. */
 export function groupBlockedBy(
   { circuit, heldUntil }: GroupState,
   now: number,
@@ -208,7 +211,7 @@ export function groupViewOf(before: GroupState, settings: GroupSettings, now: nu
   };
 }
 
-/** An operator wants the receiver tried again: hold and circuit end, and traffic restarts from one. */
+/** An operator has the receiver tried again: hold and circuit end, and traffic restarts from one. */
 export function afterGroupReset(before: GroupState, now: number): GroupState {
   const fresh = newGroupState(now);
   const { circuit, unreached, votes, throttled, heldUntil } = fresh;

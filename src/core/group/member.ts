@@ -1,10 +1,10 @@
 /**
- * The member's side of a group: how a gate uses blocks of the shared capacity. The gate's own checks come first; what
- * they allow is bounded by a block. Without one that fits it answers what it needs, and its caller fetches that from the
- * group and asks again.
+ * The member's side of a group: how a gate uses blocks of the shared capacity. The gate's own checks come first; a
+ * block bounds what they allow. Without a fitting block the gate answers with its needs, and its caller fetches a block
+ * from the group and calls again.
  *
- * Blocks are known to the incarnation that got them and to nobody else: a new one treats them as spent. So only one
- * object ever grants leases from a block, and only until its `useBy`.
+ * Only the incarnation that got a block knows it: a new one treats it as spent. So only one object ever grants leases
+ * from a block, and only until its `useBy`.
  */
 import type { Reservation } from "../rate-limit.ts";
 import type { BlockAnswer, GivenBlock } from "./deal.ts";
@@ -14,7 +14,7 @@ import type { BlockEnd } from "./report.ts";
 /** A lease's part of a block. */
 export type LeaseShare = Readonly<{
   block: string;
-  /** Its slots when it was granted: they stay its own until it ends, whatever a successor takes over. */
+  /** Its slots when it was granted: they belong to it until it ends, even if a successor takes slots over. */
   slots: number;
   /** Its sends, by their places in the block. */
   from: number;
@@ -34,7 +34,7 @@ type MemberBlock = GivenBlock &
 /** A gate's knowledge of its group. */
 export type Membership = Readonly<{
   blocks: readonly MemberBlock[];
-  /** Why the group has refused it, and when its drains and its live traffic may ask again. */
+  /** Why the group has refused it, and when its drains and its live traffic may request again. */
   refusal: Extract<BlockAnswer, { kind: "refused" }>["refusal"] | null;
 }>;
 
@@ -51,18 +51,18 @@ export type BlockNeeds = Readonly<{
 
 export const noMembership: Membership = { blocks: [], refusal: null };
 
-/** A gate that was busy asks for so many times what it used of late, so that one block serves many leases. */
+/** The factor by which a busy gate's request exceeds its recent use, so that one block serves many leases. */
 const AHEAD = 2;
 const MOST_SENDS = 1_000;
-/** Blocks that are over are remembered so long, to be reported with the next request. */
+/** How long ended blocks are remembered, to be reported with the next request. */
 const REMEMBERED_MS = 60_000;
 
 type Sharing = Readonly<{ share?: LeaseShare }>;
 
-/** As in capacity.ts, which knows the gate's state and so this file. */
+/** The same value as in capacity.ts, which cannot be imported here because it imports the gate's state and so this file. */
 type Room = Readonly<{ slots: number; reservation: Reservation; probe: boolean }>;
 
-/** The group's answer, and when the gate asked for it by its own clock. */
+/** The group's answer, and when the gate requested it by its own clock. */
 export type Answered = Readonly<{ answer: BlockAnswer; askedAt: number }>;
 
 /** The membership with what the group has answered. A block that comes too late is of no use, and is not taken. */
@@ -78,10 +78,10 @@ export function withAnswer(membership: Membership, answered: Answered | undefine
 }
 
 /**
- * The answer with its times by the gate's clock, however far the clocks differ: the group answered between the gate's request
- * and `now`. They stay as they are where that does not contradict the clocks. Elsewhere nothing begins before it would if
- * the answer had been given just now; and a block ends at most as much later than if it had been given at the request as the
- * group waits for it (GROUP_SKEW_MS).
+ * The answer with its times by the gate's clock, however far the clocks differ: the group answered between the gate's
+ * request and `now`. They stay as they are if that does not contradict the clocks. Otherwise nothing begins before it
+ * would if the answer had been given just now; and a block ends at most GROUP_SKEW_MS later than if it had been given
+ * at the request, which is as long as the group waits for it.
  */
 function byOwnClock({ answer, askedAt }: Answered, now: number): BlockAnswer {
   const least = askedAt - answer.at;
@@ -97,13 +97,13 @@ function byOwnClock({ answer, askedAt }: Answered, now: number): BlockAnswer {
   return { ...answer, block: { ...answer.block, ...own } };
 }
 
-/** The membership without a block of which nothing was used; undefined when there is none such. */
+/** The membership without an unused block; undefined when there is none. */
 export function withoutBlock(membership: Membership, id: string): Membership | undefined {
   const blocks = membership.blocks.filter((block) => block.id !== id || block.taken > 0 || block.peak > 0);
   return blocks.length < membership.blocks.length ? { ...membership, blocks } : undefined;
 }
 
-/** The part of the capacity that a block has room for; undefined when none has any. */
+/** The part of the capacity that fits into a block; undefined when none has room. */
 export function withinBlock<Capacity extends Room>(
   { blocks }: Membership,
   leases: readonly Sharing[],
@@ -136,7 +136,7 @@ export function withinBlock<Capacity extends Room>(
   };
 }
 
-/** What to ask the group for. Blocks that are over are reported with it, and forgotten. */
+/** The request to the group. Ended blocks are reported with it, and forgotten. */
 export function needsOf(
   membership: Membership,
   leases: readonly Sharing[],
@@ -176,8 +176,8 @@ export function afterShare(
 }
 
 /**
- * The membership after a lease has ended, and what to report to the group at once, where it wants that: blocks that are
- * over, and slots of others, once half of them are idle.
+ * The membership after a lease has ended, and the report to the group at once, if it wants that: ended blocks, and
+ * slots of others, once half of them are idle.
  * @param leases those that are left
  */
 export function afterShareEnd(
@@ -200,7 +200,7 @@ export function afterShareEnd(
   const { blocks: left, ...back } = returned(blocks, leases, now, {
     isOver: ({ wanted, probe, taken }, used) =>
       wanted === true && used === 0 && (probe === true || taken > 0),
-    // One attempt that hangs does not keep what its neighbours had.
+    // One attempt that hangs does not hold its neighbours' slots.
     hasIdle: ({ wanted, slots }, used) => wanted === true && used * 2 <= slots,
   });
   return { membership: { ...membership, blocks: left }, ...back };
@@ -208,7 +208,7 @@ export function afterShareEnd(
 
 type Returning = Readonly<Record<"isOver" | "hasIdle", (block: MemberBlock, used: number) => boolean>>;
 
-/** The blocks that stay, and what goes back to the group: whole blocks, and slots that are idle in others. */
+/** The blocks that stay, and those returned to the group: whole blocks, and idle slots of others. */
 function returned(
   all: readonly MemberBlock[],
   leases: readonly Sharing[],

@@ -1,10 +1,11 @@
 /**
- * What members report to their group: ends of blocks, and outcomes that may concern the receiver as a whole.
+ * Members' reports to their group: ends of blocks, and outcomes that may concern the receiver as a whole.
  *
- * On a shared host customers choose what their own path answers. So the group believes no tenant alone: its circuit
- * opens when tenants that fail outvote those that do not, each with one vote; and a 429 holds all until the time that a
- * second tenant has got one as well. One tenant's 429 holds all for a minute at most, and no more while it goes on.
- * Only a failure to connect to a group's one host is believed of one tenant, because no path can cause it.
+ * On a shared host customers choose what their own path answers. So the group does not rely on one tenant's outcomes:
+ * its circuit opens when tenants that fail outvote those that do not, each with one vote; and a 429 holds all until the
+ * time that a second tenant has got one as well. One tenant's 429 holds all for a minute at most, and not again while
+ * its 429s continue. Only a failure to connect to a group's single host counts from one tenant, because a path cannot
+ * cause it.
  */
 import { opened } from "../circuit-breaker.ts";
 import { grown, halved, reopened } from "../concurrency-window.ts";
@@ -21,7 +22,7 @@ import {
 /** The state of a block when its member reports it. */
 export type BlockEnd = Readonly<{
   block: string;
-  /** Slots that are in use still; 0: the block is over. */
+  /** Slots that are still in use; 0: the block has ended. */
   slots: number;
   /** Sends at its end that were never made, and will not be; 0 while it is not over. */
   unused: number;
@@ -36,11 +37,14 @@ export type GroupReport = Readonly<{
   succeeded: number;
   /** Answered with a 5xx, too late, or not at all. */
   failed: number;
-  /** Of those that failed, how many could not even connect. */
+  /** The number of failed attempts that could not even connect. */
   unreached: number;
   /** Answered 429. */
   limited: number;
-  /** How much longer the receiver asked to be left alone, ms; 0: not at all. Clocks differ, so it counts from the report's arrival. */
+  /**
+   * How much longer the receiver requested a hold, ms; 0: not at all. Clocks differ, so it counts from the report's
+   * arrival.
+   */
   waitMs: number;
   /** The block under which they were made. */
   block?: string;
@@ -48,15 +52,15 @@ export type GroupReport = Readonly<{
   isOneHost: boolean;
 }>;
 
-/** So long one tenant's 429 may hold all. */
+/** How long one tenant's 429 may hold all. */
 const ALONE_MS = 60_000;
-/** Only if it had none for so long. */
+/** How long the tenant must have had none before. */
 const QUIET_MS = 3_600_000;
 /** Two tenants that were refused within this time were refused for the same cause. */
 const SAME_CAUSE_MS = 60_000;
 /** All refusals within this are one round. */
 const ROUND_MS = 1_000;
-/** No receiver holds a group longer. */
+/** The longest hold of a group. */
 const LONGEST_HOLD_MS = 30 * 86_400_000;
 const MAX_TENANTS = 200;
 
@@ -97,7 +101,7 @@ function withEnds(state: Reported, { ends, member }: GroupReport): Reported {
   return { ...state, blocks, tat };
 }
 
-/** A hold lasts as long as two tenants have to wait; or a minute, where one has, for the first time in an hour. */
+/** A hold lasts as long as two tenants have to wait; or a minute, if one has to, for the first time in an hour. */
 function withThrottled(state: Reported, { tenant, waitMs, limited }: GroupReport, now: number): Reported {
   if (limited === 0 && waitMs === 0) return state;
   const former = state.throttled.find((one) => one.tenant === tenant);
@@ -188,7 +192,7 @@ function withOpened(state: Reported, now: number, random: number): Reported {
   };
 }
 
-/** Successes widen the window again. Under a hold they are of attempts that were under way before. */
+/** Successes widen the window again. During a hold they come from attempts that were under way before. */
 function grownBy(state: Reported, { succeeded }: GroupReport, now: number): GroupState {
   const { window, circuit, heldUntil } = state;
   const { maxConcurrency } = state.settings;

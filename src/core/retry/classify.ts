@@ -1,6 +1,6 @@
 /**
- * What one HTTP exchange means: for the delivery (success, retry or permanent failure), for the circuit (health), and
- * for logs and the API (its cause).
+ * The meaning of one HTTP exchange: for the delivery (success, retry or permanent failure), for the circuit (health),
+ * and for logs and the API (its cause).
  *
  * Some rules hold for every destination and cannot be configured: every 2xx is a success, a redirect is never followed
  * and so is permanent, 410 is permanent. A preset decides about the other 4xx, and a destination's owner about any
@@ -23,12 +23,12 @@ export type Exchange =
     }
   | {
       readonly kind: AttemptError;
-      /** Where Cloudflare's edge answered in the receiver's place, or the receiver refused an access token. */
+      /** Present if Cloudflare's edge answered in the receiver's place, or the receiver refused an access token. */
       readonly status?: number;
       readonly retryAfter?: string;
     };
 
-/** A response as it arrived, of whatever host. */
+/** A response as it arrived, from any host. */
 export type Answer = Readonly<{
   status: number;
   header: (name: string) => string | null;
@@ -65,7 +65,7 @@ function isChallenge({ status, header }: Answer): boolean {
 }
 
 const edgeStatuses: Readonly<Record<number, AttemptError>> = {
-  /** The receiver closed or reset the connection, or sent what is no HTTP. */
+  /** The receiver closed or reset the connection, or sent something other than HTTP. */
   520: "connection_lost",
   521: "refused",
   522: "timeout",
@@ -123,7 +123,7 @@ export type ExchangeHealth = "healthy" | "unhealthy" | "throttled";
 export type StatusRules = {
   /** Either the permanent 4xx are listed and the rest are retried, or the other way round. */
   readonly clientErrors: { readonly permanent: readonly number[] } | { readonly retried: readonly number[] };
-  /** A delivery that has failed for this cause so many times is not retried. */
+  /** The number of failures for a cause after which a delivery is not retried. */
   readonly attemptLimits: { readonly [cause in Cause]?: number };
   /** Statuses that the destination's owner decides about: 4xx but 410, and 5xx. */
   readonly overrides?: Readonly<{ retry: readonly number[]; fail: readonly number[] }>;
@@ -183,8 +183,8 @@ export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "
 export type MetricResult = (typeof results)[number];
 
 /**
- * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of what stands before
- * it, and counts by its status. `other`: a status of no known class.
+ * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of a firewall in
+ * front of it, and counts by its status. `other`: a status of no known class.
  */
 export function resultOf({ kind, status }: Exchange): MetricResult {
   if (kind === "timeout") return "timeout";

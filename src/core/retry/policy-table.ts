@@ -37,7 +37,7 @@ export function policyTable(): readonly (readonly string[])[] {
   });
 }
 
-/** What holds for every preset, as Markdown. */
+/** The rules that hold for every preset, as Markdown. */
 export const commonRules: readonly string[] = [
   "Every 2xx is a success. A 3xx is never followed and ends the delivery. 410 ends it and pauses the destination.",
   "5xx, 429, a timeout, a refused connection, a name that does not resolve, a failed TLS handshake and a broken connection are retried.",

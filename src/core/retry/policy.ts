@@ -1,9 +1,9 @@
 /**
- * A destination's retry policy: its JSON form (`retry`), and what that resolves to.
+ * A destination's retry policy: its JSON form (`retry`), and the resolved policy.
  *
- * The JSON is in seconds and snake_case, and nothing in it is required: what is left out comes from the preset, which
- * is `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid
- * one resolves to a policy that a transition can use without checking it again.
+ * The JSON is in seconds and snake_case, and nothing in it is required: omitted fields come from the preset, which is
+ * `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid one
+ * resolves to a policy that a transition can use without checking it again.
  */
 import { optionalShape, type Shape, type ShapeFault, type ShapeType } from "../shape.ts";
 import type { Delays } from "./backoff.ts";
@@ -65,7 +65,7 @@ const statuses = {
   optional: true,
 } as const satisfies Shape;
 
-/** A status in both lists is an error: we must not choose one of them. */
+/** A status in both lists is an error, because neither choice is right. */
 function inBoth({ retry, fail }: { retry?: unknown; fail?: unknown }): ShapeFault[] {
   if (!Array.isArray(retry) || !Array.isArray(fail)) return [];
   return fail.flatMap((status, i) =>

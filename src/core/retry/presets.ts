@@ -1,6 +1,6 @@
 /**
- * The named retry policies: our default, six published designs, and two that users know. Each reproduces its source;
- * a table test compares every status and every wait with the published figures.
+ * The named retry policies: Breakwater's default, six published designs, and two that users know. Each reproduces its
+ * source; a table test compares every status and every wait with the published figures.
  *
  * Where a source contradicts a rule that holds for all presets, the rule wins: see classify.ts for 2xx, 3xx and 410,
  * transition.ts for Retry-After and for 429 without it. So the header that replaces the backoff in three sources does
@@ -42,9 +42,9 @@ const sources: Readonly<Record<PresetName, Omit<RetryPolicy, "expireUnattemptedA
   // fails is attempted 105 times with `equal` and 154 times with `full`, some of them a second after the last.
   //
   // Statuses: a 4xx comes from a server that works, and no circuit opens for it. Statuses that may be temporary are
-  // retried 16 times, about seven hours: 402 (an unpaid account), 404 (a deployment), 408, 409, 423 (locked), 425. Until
-  // the age limit it would be 105 requests for each event to a server that means it. 405, 413 and 451 are about the
-  // request, which is the same every time, and stay until somebody changes the receiver.
+  // retried 16 times, about seven hours: 402 (an unpaid account), 404 (a deployment), 408, 409, 423 (locked), 425.
+  // Until the age limit it would be 105 requests for each event to a server that means it. 405, 413 and 451 are about
+  // the request, which is the same every time, and stay until the receiver is changed.
   breakwater: {
     delays: { base: 30, factor: 2, cap: hour },
     jitter: "equal",
@@ -108,9 +108,9 @@ const sources: Readonly<Record<PresetName, Omit<RetryPolicy, "expireUnattemptedA
     jitter: "full",
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 24 * hourMs,
-    // It says "until its window ends" and not when: a day here. Full jitter is one of the two kinds that it names.
-    // "Most 4xx" are permanent, and it does not say which are not: here the three by which HTTP itself invites a
-    // retry. It does not mention Retry-After.
+    // It says "until its window ends" without naming it: a day here. Full jitter is one of the two kinds that it names.
+    // "Most 4xx" are permanent, and it does not say which are not: here the three by which HTTP itself invites a retry.
+    // It does not mention Retry-After.
     rules: { clientErrors: { retried: [408, 425, 429] }, attemptLimits: {} },
     retryAfter: "floor",
   },

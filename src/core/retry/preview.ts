@@ -13,7 +13,7 @@ export type PreviewedAttempt = Readonly<{
 export type RetryPreview = Readonly<{
   /** The first included, at 0. */
   attempts: readonly PreviewedAttempt[];
-  /** Why there is no further one; `beyond`: no more were asked for. */
+  /** Why there is no further one; `beyond`: no more were requested. */
   ends: "exhausted" | "expired" | "beyond";
 }>;
 
@@ -22,7 +22,7 @@ const MIDDLE = 0.5;
 const HIGHEST = 1 - Number.EPSILON;
 
 /**
- * The attempts of a delivery that never succeeds, played by the transition itself.
+ * The attempts of a delivery that never succeeds, computed by the transition itself.
  * @param most attempts to preview; a policy that only its age limit ends has more
  */
 export function retryPreviewOf(policy: RetryPolicy, most: number): RetryPreview {

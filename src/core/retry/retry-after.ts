@@ -2,12 +2,12 @@
  * A receiver's statement about when to send again.
  *
  * `Retry-After` (RFC 9110 §10.2.3) is an order. It is parsed by hand, because `Date.parse` takes far more than the RFC
- * allows, and differently from engine to engine. A malformed field is ignored; a well-formed one is believed, however
+ * allows, and differently from engine to engine. A malformed field is ignored; a well-formed one is used, however
  * large: the callers bound it by the age limit.
  *
  * Rate limit headers are advice, given before the receiver has to refuse: the `RateLimit` field of the IETF draft
  * (draft-ietf-httpapi-ratelimit-headers), its older `RateLimit-Remaining` and `-Reset`, and the customary
- * `X-RateLimit-…`. What cannot be read is ignored.
+ * `X-RateLimit-…`. Unparseable ones are ignored.
  */
 
 /** Longer than any HTTP-date and any number that a receiver can mean. */

@@ -2,7 +2,7 @@
  * A delivery's next state after an attempt: delivered, retried at a time, or dead for a reason. The one place where
  * classification, backoff, Retry-After and both limits meet.
  *
- * Invariants: a retry is never earlier than the receiver asked, and jitter only adds to that; never sooner than one
+ * Invariants: a retry is never earlier than the receiver's time, and jitter only adds to that; never sooner than one
  * second; never past the age limit, which is fixed at the first attempt; and nothing is dead without a reason.
  */
 import type { Cause, DeadReason } from "../reasons.ts";
@@ -28,9 +28,8 @@ export type RetryPolicy = {
   readonly expireUnattemptedAfterMs: number;
   readonly rules: StatusRules;
   /**
-   * What Retry-After does to the backoff: `floor` waits for the longer of the two, `instead` for the
-   * header alone where it comes with a 429 (with a 503 it is a floor, see `isInstead`). Neither ever waits for
-   * less than the header asks.
+   * The effect of Retry-After on the backoff: `floor` waits for the longer of the two, `instead` only for the header if
+   * it comes with a 429 (with a 503 it is a floor, see `isInstead`). Neither ever waits for less than the header says.
    */
   readonly retryAfter: (typeof retryAfterEffects)[number];
 };
@@ -52,7 +51,7 @@ export type Transition =
       readonly kind: "retry";
       readonly at: number;
       readonly reason: Cause;
-      /** The receiver's own time, where it gave one: `at` is never before it. */
+      /** The receiver's own time, if it gave one: `at` is never before it. */
       readonly notBefore?: number;
       readonly note?: string;
     }
@@ -72,7 +71,7 @@ const shortestDelayMs = 1000;
 
 /**
  * The longest hold that one response can cause. As long as the largest age limit, so that no delivery is attempted
- * sooner than a Retry-After asked; a Retry-After of years must not stop a destination for years.
+ * sooner than a Retry-After says; a Retry-After of years must not stop a destination for years.
  */
 const longestHoldMs = 30 * 24 * 3_600_000;
 
@@ -110,9 +109,8 @@ export function transition(
 }
 
 /**
- * Until when the whole destination must be left alone (epoch ms): its Retry-After on 429 and 503, at most 30 days
- * from now, whatever the age limits of its deliveries are. Undefined when it asked for nothing, or for a time that has
- * passed.
+ * Until when the whole destination must get no requests (epoch ms): its Retry-After on 429 and 503, at most 30 days
+ * from now, independently of the age limits of its deliveries. Undefined without one, or if the time has passed.
  */
 export function holdUntil(exchange: Exchange, now: number): number | undefined {
   const retryAfter = retryAfterOf(exchange, now);
@@ -153,14 +151,14 @@ function backoffMs(
 
 /**
  * Whether the header replaces the backoff. A 429 comes from a server that works and knows its own rate. A 503 comes
- * from one that does not: many send the same short header all through an outage, and a sender that believed it would
- * use up every attempt within seconds.
+ * from one that does not: many send the same short header all through an outage, and a sender that obeyed it would use
+ * up every attempt within seconds.
  */
 function isInstead(exchange: Exchange, { retryAfter }: RetryPolicy): boolean {
   return retryAfter === "instead" && causeOf(exchange) === "http_429";
 }
 
-/** Where the receiver's time decides, jitter of up to a tenth of that wait, at least 1 s, is added. */
+/** If the receiver's time decides, jitter of up to a tenth of that wait, at least 1 s, is added. */
 function atReceiversTime(askedAt: number, backoffAt: number, instead: boolean, now: number, random: number) {
   if (!instead && backoffAt >= askedAt) return backoffAt;
   const spreadMs = Math.max(1000, (askedAt - now) / 10);

@@ -1,11 +1,11 @@
 /**
- * Transformations in code: a module whose default export is a function of the event. This file has the rules that need no
- * runtime: which modules are taken, and the meaning of the text that a run answers with. The text comes from an isolate that
- * the code controls, so nothing in it is trusted.
+ * Transformations in code: a module whose default export is a function of the event. This file has the rules that need
+ * no runtime: which modules are accepted, and the meaning of a run's answer. The answer comes from an isolate that the
+ * code controls, so nothing in it is trusted.
  */
 
 import { isJsonObject, parsedJson } from "../json-value.ts";
-import type { Made, TransformFault } from "./result.ts";
+import type { TransformFault, TransformOutput } from "./result.ts";
 import { isJsonType } from "./template.ts";
 
 /** Bytes of a module in UTF-8. */
@@ -26,7 +26,7 @@ export const FUNCTION_MODULE = "function.js";
 
 /** A function's result for one event. */
 export type FunctionOutcome =
-  | Readonly<{ kind: "made"; made: Made }>
+  | Readonly<{ kind: "made"; made: TransformOutput }>
   /** `stopped`: it was ended from outside, so it may succeed at another time. */
   | Readonly<{ kind: "fault"; fault: TransformFault; stopped: boolean }>
   /** It has not run. */
@@ -40,7 +40,7 @@ export type FunctionCall = Readonly<{
   events: readonly string[];
 }>;
 
-/** Why a module is not taken; undefined where it may be. Whether it is JavaScript is for the runtime to say. */
+/** Why a module is not accepted; undefined if it is. The runtime decides whether it is JavaScript. */
 export function codeFault(code: string): string | undefined {
   if (new TextEncoder().encode(code).byteLength > MOST_CODE_BYTES)
     return `is larger than ${MOST_CODE_BYTES} bytes`;
@@ -48,7 +48,10 @@ export function codeFault(code: string): string | undefined {
   return /\bexport\s+default\b|\bas\s+default\b/.test(code) ? undefined : "has no default export";
 }
 
-/** Looks at each character a few times at most. An import that spans lines is left to the runtime, which has no other module. */
+/**
+ * Reads each character a few times at most. An import that spans lines is left to the runtime, which has no other
+ * module.
+ */
 function importsModule(line: string): boolean {
   const statement = line.trim();
   if (/^import\b(?!\s*\.)/.test(statement)) return true;
@@ -68,7 +71,7 @@ export function functionUnavailable(text: string): FunctionOutcome {
   return { kind: "unavailable", fault: { field: "code", fault: text } };
 }
 
-/** The outcome in the text that a run has answered with. */
+/** The outcome in the answer of a run. */
 export function outcomeIn(text: string): FunctionOutcome {
   const answer = parsedJson(text);
   if (!isJsonObject(answer)) return fault("answered with no result");
@@ -99,7 +102,7 @@ function madeOutcome(returned: Record<string, unknown>): FunctionOutcome {
   const isJson = isJsonType(contentType ?? "application/json");
   if (typeof body === "string" && isJson && parsedJson(body) === undefined)
     return fault("is a text that is no JSON; set content_type, or return the value itself", "body");
-  const made: Made = {
+  const made: TransformOutput = {
     ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
     ...(contentType !== undefined && { contentType }),
     headers: headers as Record<string, string>,

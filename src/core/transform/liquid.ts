@@ -1,12 +1,12 @@
 /**
- * Templates in Liquid, by the library liquidjs: an interpreter without `eval`, which the Worker loads with the first event
- * for a destination that has a template. An own wrapper bounds it, because its time limit reads a clock that stands still
- * while a Worker computes:
+ * Templates in Liquid, by the library liquidjs: an interpreter without `eval`, which the Worker loads with the first
+ * event for a destination that has a template. A wrapper bounds it, because its time limit reads a clock that stands
+ * still while a Worker computes:
  *
- * - every node that is rendered is a step, more where its text is long, and every operation is charged for the values that
- *   it reads and makes;
- * - only tags and filters that are charged so, and that depend on nothing but the event, exist: no clock, no randomness,
- *   no files, no regular expressions over what somebody else has written.
+ * - every node that is rendered is a step, more where its text is long, and every operation is charged for the values
+ *   that it reads and creates;
+ * - only tags and filters that are charged in this way, and that depend only on the event, exist: no clock, no
+ *   randomness, no files, no regular expressions over foreign text.
  */
 
 import {
@@ -33,7 +33,7 @@ import {
   UnlessTag,
 } from "liquidjs";
 import { parsedJson } from "../json-value.ts";
-import type { Made, TransformFault } from "./result.ts";
+import type { TransformFault, TransformOutput } from "./result.ts";
 import { isFormType, isJsonType, type TransformTemplate } from "./template.ts";
 
 /** Nodes rendered for one event at most. */
@@ -47,7 +47,7 @@ const MOST_WRITTEN = 600_000;
 const COMPARED = 16;
 const FAULT_LENGTH = 200;
 
-/** The facts of an event that a template knows. */
+/** The facts of an event that a template can read. */
 type EventFacts = Readonly<{
   id: string;
   type: string;
@@ -57,9 +57,12 @@ type EventFacts = Readonly<{
   data: unknown;
 }>;
 
-export type Compiled = Readonly<{ template: TransformTemplate; fill: (event: EventFacts) => Made }>;
+export type Compiled = Readonly<{
+  template: TransformTemplate;
+  fill: (event: EventFacts) => TransformOutput;
+}>;
 
-/** A fault of a template, or of what it makes of an event. */
+/** A fault of a template, or of its result for an event. */
 class TemplateError extends Error {
   readonly at: TransformFault;
 
@@ -78,7 +81,7 @@ class CancelTag extends Tag {
   }
 }
 
-/** The loop, charged for what it goes over. */
+/** The loop, charged for the elements that it visits. */
 class ChargedForTag extends ForTag {
   override *render(ctx: Context, emitter: Emitter): Generator<unknown, never, unknown> {
     ctx.memoryLimit.use(weightOf(yield evalToken(this.collection, ctx)));
@@ -106,18 +109,18 @@ const FILTERS = (
   "rstrip size slice sort split strip sum times truncate upcase url_encode where"
 ).split(" ");
 
-/** The names of what a template may use: the documentation lists them. */
+/** The names of tags and filters that a template may use: the documentation lists them. */
 export const templateWords = { tags: Object.keys(TAGS), filters: FILTERS };
 
 type Handler = (this: { context: Context }, value: unknown, ...args: unknown[]) => unknown;
 
-/** Filters that copy references to the elements of a list, whatever these are. All others read their texts. */
+/** Filters that copy references to the elements of a list, of any kind. All others read their texts. */
 const SHALLOW = new Set("compact concat default first last map reverse size slice where".split(" "));
 
 /** Units of work for an element, for filters that take longer with each than to copy it. */
 const WORK: Readonly<Record<string, number>> = { map: 40, sort: 16, where: 100 };
 
-/** The filter, charged for what it is given; where it searches, for the comparisons too. */
+/** The filter, charged for its input; if it searches, for the comparisons too. */
 function charged(name: string, handler: Handler): Handler {
   const { [name]: perElement = 1 } = WORK;
   const isSearch = /^(replace|remove|split)/.test(name);
@@ -178,8 +181,8 @@ function compared(same: (left: unknown, right: unknown) => boolean, name: "==" |
 }
 
 /**
- * @param outputEscape what becomes of each value that a text is filled in with
- * @param whole the filter whose results are filled in as they are
+ * @param outputEscape converts each value that a text is filled in with
+ * @param whole the filter whose results are filled in unchanged
  */
 function engine(outputEscape?: (value: unknown) => string, whole?: string): Liquid {
   const liquid = new Liquid({
@@ -227,7 +230,7 @@ function bounded(most: number, fault: string): (count: number) => void {
   };
 }
 
-/** Keeps the type of a value that stands alone. */
+/** Preserves the type of a value that is the whole text. */
 class Written implements Emitter {
   buffer: never = "" as never;
   #parts = 0;
@@ -256,7 +259,7 @@ class Written implements Emitter {
 
 type Filling = (event: EventFacts, budget: Budget) => Written;
 
-/** Throws a `TemplateError` where the text is not Liquid. */
+/** Throws a `TemplateError` if the text is not Liquid. */
 function parsed(liquid: Liquid, text: string, field: string): Filling {
   const nodes = named(field, () => liquid.parse(text) as Node[]);
   const steps = stepsOfNode(text);
@@ -277,7 +280,7 @@ function stepsOfNode(text: string): number {
   return Math.max(1, ...tags.map(({ begin, end }) => Math.ceil((end - begin) / STEP_LENGTH)));
 }
 
-/** Returns what the work returns; its errors name the field, and where in it. */
+/** Returns the result of the work; its errors name the field, and the place in it. */
 function named<T>(field: string, work: () => T): T {
   try {
     return work();
@@ -341,7 +344,7 @@ function compiled(template: TransformTemplate): Compiled {
   const headers = fillingsOf(template.headers, "headers", plain);
   const path = template.path === undefined ? undefined : parsed(encoding, template.path, "path");
   const query = fillingsOf(template.query, "query", encoding);
-  const fill = (event: EventFacts): Made => {
+  const fill = (event: EventFacts): TransformOutput => {
     const budget = new Budget();
     const texts = (fillings: typeof headers) =>
       fillings.map(([name, one]) => [name, one(event, budget).text()] as const);
@@ -369,7 +372,10 @@ export function compile(template: TransformTemplate): Compiled | TransformFault 
   }
 }
 
-export function fillIn({ fill }: Compiled, event: EventFacts): Readonly<{ made: Made }> | TransformFault {
+export function fillIn(
+  { fill }: Compiled,
+  event: EventFacts,
+): Readonly<{ made: TransformOutput }> | TransformFault {
   try {
     return { made: fill(event) };
   } catch (error) {
@@ -377,7 +383,7 @@ export function fillIn({ fill }: Compiled, event: EventFacts): Readonly<{ made: 
   }
 }
 
-/** Anything else than our own errors is a text that the library cannot process: too deep, or too long. */
+/** Other errors than these mean a text that the library cannot process: too deep, or too long. */
 function faultIn(error: unknown): TransformFault {
   return error instanceof TemplateError ? error.at : { field: "body", fault: String(error) };
 }

@@ -1,6 +1,6 @@
 /**
- * Ready templates, to pick and to adapt. A destination stores the text that it picked, so that another text here changes no
- * request of a destination.
+ * Ready templates, to pick and to adapt. A destination stores the text that it picked, so that a change here affects no
+ * destination's requests.
  */
 import type { TransformTemplate } from "./template.ts";
 
@@ -27,7 +27,7 @@ function json(value: unknown): string {
 const ABOUT = "{{ timestamp }} · {{ id }}";
 
 const templates: Readonly<Record<ReadyTemplate, TransformTemplate>> = {
-  // Plain text has no mentions and no links: what an event says calls nobody.
+  // Plain text has no mentions and no links, so an event cannot notify anybody.
   slack: {
     body: json({
       text: "{{ type }}",

@@ -1,24 +1,24 @@
 /**
- * Results of transformations, and the guards that it passes whatever made it: the request goes to the
- * destination's own origin, sets no header of ours, breaks no line, and is not too large.
+ * Results of transformations, and the guards that every result has to pass: the request goes to the destination's own
+ * origin, sets no header of Breakwater, breaks no line, and is not too large.
  */
 import type { Payload } from "../content.ts";
 import { HEADER_VALUE, MAX_HEADERS } from "../destination-fields.ts";
 import { isTransformHeader, MEDIA_TYPE, methods, type TransformMethod } from "./template.ts";
 
 /** A transformation's return value; null cancels the delivery. Parts that are left out stay as they are without the transformation. */
-export type Made = Readonly<{
+export type TransformOutput = Readonly<{
   body?: string | undefined;
   contentType?: string | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
   method?: string | undefined;
-  /** Behind the URL's path, percent-encoded. */
+  /** Appended to the URL's path, percent-encoded. */
   path?: string | undefined;
-  /** Behind the URL's query, percent-encoded and without `?`. */
+  /** Appended to the URL's query, percent-encoded and without `?`. */
   query?: string | undefined;
 }> | null;
 
-/** Why nothing was made. */
+/** Why there is no result. */
 export type TransformFault = Readonly<{
   /** The part at fault, such as `headers.x-order`. */
   field: string;
@@ -50,9 +50,12 @@ const MOST_MADE_BYTES = 524_288;
 const MOST_PATH = 1_024;
 const MOST_QUERY_LENGTH = 2_048;
 
-/** The request, or the fault of what was made. @param otherwise the payload where nothing else is made */
+/**
+ * The request, or the fault of the output.
+ * @param otherwise the payload if the transformation sets none
+ */
 export function guardedRequest(
-  made: Made,
+  made: TransformOutput,
   otherwise: () => Payload,
   encode: (text: string) => Uint8Array<ArrayBuffer>,
 ): Transformed {

@@ -1,6 +1,6 @@
 /**
- * Transformation templates: what a destination is sent in place of the event as it is. Texts in Liquid (liquid.ts) for the body,
- * headers, path and query, and a fixed content type and method.
+ * Transformation templates, which replace the event as it is. Texts in Liquid (liquid.ts) for the body, headers, path
+ * and query, and a fixed content type and method.
  */
 import { HEADER_NAME, isReserved, MAX_HEADERS } from "../destination-fields.ts";
 import { optionalShape, type Shape, type ShapeFault, type ShapeType } from "../shape.ts";

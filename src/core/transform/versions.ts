@@ -1,6 +1,6 @@
 /**
- * Versions of a destination's transformation. The event decides which of them counts, not the time of an attempt: the same
- * event has the same bytes on every attempt, whatever was saved meanwhile.
+ * Versions of a destination's transformation. The event decides which of them counts, not the time of an attempt: the
+ * same event has the same bytes on every attempt, even if a version was saved meanwhile.
  */
 import { actorKinds } from "../audit.ts";
 import { bundleOf } from "../bundle.ts";
@@ -9,7 +9,7 @@ import { readAs, type Shape, type ShapeType } from "../shape.ts";
 import type { Transformed } from "./result.ts";
 import { templateShape } from "./template.ts";
 
-/** The fields that say for which events a saved version counts. */
+/** The fields that determine the events of a saved version. */
 export const savedFields = {
   /** The last bundle of the first database when it was saved: later events are for it. -1: all are. */
   after: { kind: "number", whole: true },
@@ -23,7 +23,7 @@ const stored = {
     /** From 1. */
     version: { kind: "number", whole: true },
     ...savedFields,
-    /** Who saved it, as in the audit trail. */
+    /** The actor that saved it, as in the audit trail. */
     by: {
       kind: "object",
       fields: {
@@ -34,7 +34,7 @@ const stored = {
       },
       others: "dropped",
     },
-    /** Null: from this version on events are sent as they are. Absent where there is code. */
+    /** Null: from this version on events are sent as they are. Absent if there is code. */
     template: { ...templateShape, nullable: true, optional: true },
     /** The module of a version in code (code.ts). Earlier versions of Breakwater cannot read such a version, and wait. */
     code: { kind: "text", optional: true },
@@ -81,9 +81,10 @@ export function withOldest(versions: readonly TransformVersion[]): readonly Tran
 export type Versioned = Readonly<{ version: number; result: Transformed | undefined }>;
 
 /**
- * The versions that may make the event's request, in the order in which they are tried: the one that counts for the event,
- * and later ones. One that fails is always going to, so no attempt can have been made with it: then the next newer one
- * counts, and saving a better version repairs what waits. None: the event is from before the first one.
+ * The versions that may make the event's request, in the order in which they are tried: the one that counts for the
+ * event, and later ones. A version that fails will always fail, so no attempt can have been made with it: then the next
+ * newer one counts, and saving a better version repairs waiting deliveries. None: the event is from before the first
+ * one.
  * @param versions the oldest first
  */
 export function versionsFor<V extends Saved>(versions: readonly V[], event: Numbered): readonly V[] {

@@ -1,10 +1,10 @@
 /**
- * A kind of destination: the interface between deliveries and where they go. Everything else about a delivery is
- * the same for all kinds: gate, leases, connections, signature, classification, retries, log.
+ * A kind of destination: the interface between deliveries and where they go. Everything else in a delivery is the same
+ * for all kinds: gate, leases, connections, signature, classification, retries, log.
  *
- * A further kind is one file beside this one, which exports a `Kind`, and its lines in registry.ts and sending.ts. Its target is
- * stored as one text in `destinations.url`, `scheme:…`, where the scheme is the kind's name. So whatever does not know
- * the kind (an earlier version, a URL parser) refuses the text instead of sending to it.
+ * A further kind is one file beside this one, which exports a `Kind`, and its lines in registry.ts and sending.ts. Its
+ * target is stored as one text in `destinations.url`, `scheme:…`, where the scheme is the kind's name. So code that
+ * does not know the kind (an earlier version, a URL parser) refuses the text instead of sending to it.
  */
 import type { Config } from "../../config.ts";
 import type { DeadReason, RefusalReason } from "../../core/reasons.ts";
@@ -19,13 +19,13 @@ export type Kind = Readonly<{
   fields: Readonly<Record<string, TextShape>>;
   /** The kind of binding that the field `binding` must name, for kinds that have one. */
   binds?: "queue" | "service";
-  /** Faults of the fields together: each of them has its shape. */
+  /** Faults of the combination of fields, each of which is valid by itself. */
   faults: (fields: TargetFields) => TargetFault[];
   /** The text that is stored for fields without faults. */
   textOf: (fields: TargetFields) => string;
   /** The fields of a stored text, without secrets; undefined when it was edited into something else. */
   fieldsOf: (text: string) => TargetFields | undefined;
-  /** Checks the destination, and then each body for it. */
+  /** Checks the destination, and then each of its bodies. */
   obstacles: (destination: Target, config: Config) => ObstacleOf;
   /** The checks before the gate is called, and how events are posted. */
   prepare: (services: Services, shared: Connections, destination: Destination) => Promise<PreparedSend>;

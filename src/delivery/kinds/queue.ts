@@ -1,10 +1,10 @@
 /**
  * Destinations of the kind `queue`: Cloudflare Queues. Either a queue that this Worker has a producer binding for
- * (`queue:ORDERS`), or one of any account over Cloudflare's HTTP API (`queue:account/queue`), with a token that is sealed in
- * `destinations.target_token`.
+ * (`queue:ORDERS`), or one of any account over Cloudflare's HTTP API (`queue:account/queue`), with a token that is
+ * stored sealed in `destinations.target_token`.
  *
  * A message is JSON: the event's type, the number of the attempt, the headers that an HTTP receiver would get, and the
- * body as a string, because the signature is about its exact bytes; of a body that is not UTF-8 the base64.
+ * body as a string, because the signature covers its exact bytes; a body that is not UTF-8 is in base64.
  * https://developers.cloudflare.com/api/resources/queues/subresources/messages/methods/push/
  */
 import type { TextShape } from "../../core/shape.ts";
@@ -68,9 +68,9 @@ const MESSAGE_BYTES = 128_000;
  */
 const RESERVED_BYTES = 8_000;
 const FREE_BYTES = MESSAGE_BYTES - RESERVED_BYTES;
-/** Bytes in JSON of a byte of UTF-8 at most: of a control character it is six. */
+/** The most bytes of JSON for a byte of UTF-8: a control character takes six. */
 const MOST_BYTES = 6;
-/** Around a string. */
+/** The quotes around a string. */
 const QUOTES_BYTES = 2;
 
 type QueueTarget =

@@ -21,7 +21,7 @@ export function targetFieldNames(kind: DestinationKind): readonly string[] {
   return Object.keys(kinds[kind].fields);
 }
 
-/** The fields of a stored target, as the API shows them; none where it was edited into something unreadable. */
+/** The fields of a stored target, as the API shows them; none if it was edited into something unreadable. */
 export function shownTarget(target: string): TargetFields {
   return kinds[kindNameOf(target)].fieldsOf(target) ?? {};
 }
@@ -30,7 +30,7 @@ export function targetText(kind: DestinationKind, fields: TargetFields): string 
   return kinds[kind].textOf(fields);
 }
 
-/** Faults of the fields as a target of this kind, wherever it is deployed. */
+/** Faults of the fields as a target of this kind, in any deployment. */
 export function targetFaults(kind: DestinationKind, fields: TargetFields): TargetFault[] {
   const { fields: own, faults }: Kind = kinds[kind];
   const foreign = Object.keys(fields).filter((field) => fields[field] !== undefined && !(field in own));
@@ -53,7 +53,7 @@ export function deploymentFaults(
   return binds === undefined ? [] : bindingFaults(services, binds, binding, tenant);
 }
 
-/** The target's fields among a body's; a field of another type than text counts as given, and its validation reports it. */
+/** The fields of a body that name a target; one that is not text counts as given, and its validation reports it. */
 export function targetAmong(given: object): TargetFields {
   const body = given as Readonly<Record<string, unknown>>;
   const named = Object.keys(targetFields).flatMap((field) => {

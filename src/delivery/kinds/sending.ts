@@ -1,5 +1,5 @@
 /**
- * How to deliver to a destination's kind: the scheme of its stored target, so no column can disagree with it. Kinds other
+ * Delivery to a destination's kind: the scheme of its stored target, so no column can disagree with it. Kinds other
  * than `https` are loaded with the first delivery to one.
  */
 import { https } from "./https.ts";

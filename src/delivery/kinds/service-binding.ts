@@ -1,10 +1,10 @@
 /**
- * Destinations of the kind `service`: another Worker of the account, through a service binding (`service:BILLING/hook`).
- * Its `fetch` gets the request that an HTTP receiver would get. There is no name to look up and no address to guard: the
- * operator chose the Worker.
+ * Destinations of the kind `service`: another Worker of the account, through a service binding
+ * (`service:BILLING/hook`). Its `fetch` gets the request that an HTTP receiver would get. There is no name to look up
+ * and no address to guard: the operator chose the Worker.
  *
- * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by it the Worker
- * refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
+ * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by this name the
+ * Worker refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
  */
 
 import { transformedUrl } from "../../core/transform/url.ts";
@@ -85,7 +85,7 @@ function isPath(path: string): boolean {
   return parsed !== null && `${parsed.pathname}${parsed.search}` === path;
 }
 
-/** Whatever the other Worker throws is its failure, however the error reads. */
+/** Any error that the other Worker throws is its failure, whatever the message. */
 function postTo(service: Fetcher, url: string): PostRequest {
   return async ({ way, ...sent }) => {
     const { signal } = sent;

@@ -12,7 +12,7 @@ export function openToken(vault: Vault, destination: string, sealed: string): Pr
   return vault.openText(tokenName(destination), "token", sealed);
 }
 
-/** The same, sealed with the first master key; undefined when it is, or when there is none. */
+/** The same, sealed with the first master key; undefined if it already is, or if there is no token. */
 export async function rotatedToken(
   vault: Vault,
   { id, targetToken }: Pick<Destination, "id" | "targetToken">,

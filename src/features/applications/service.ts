@@ -33,7 +33,7 @@ export function refuseApplications({ tenant }: Principal): Refused<"forbidden"> 
   return { kind: "forbidden", detail };
 }
 
-/** A page of applications by id; for a principal that is bound to a tenant, that tenant's alone. */
+/** A page of applications by id; for a principal that is bound to a tenant, only that tenant's. */
 export const getApplications = service({ scope: "read" }, async ({ services, principal }, page: IdPage) => {
   const { tenant } = principal;
   if (tenant === undefined) return ok(await listApplications(services.db, page));
@@ -81,7 +81,7 @@ function namedLikeTenant(uid: string): Refused<"conflict"> {
 }
 
 /**
- * The refusal of a tenant's name that is the `uid` of an application; undefined where it is none, or no name was given.
+ * The refusal of a tenant's name that is the `uid` of an application; undefined if it is not one, or no name was given.
  * Principals that are bound to a tenant do not learn which application that is.
  */
 export async function refuseApplicationsName(
@@ -99,7 +99,7 @@ export async function refuseApplicationsName(
   return conflictAt("tenant", { field: "tenant", fault, expected });
 }
 
-/** Changes what is not undefined. A conflict when another application has the `uid`. */
+/** Changes the fields that are not undefined. A conflict when another application has the `uid`. */
 export const updateApplication = service(
   permission,
   async (

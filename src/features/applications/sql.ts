@@ -76,8 +76,8 @@ const CHANGE = `
   WHERE id = ?1 AND ${IS_FREE} RETURNING *`;
 
 /**
- * Before the change: endpoints with the rate of their application have none of their own, and get the new one. Where the
- * rate stays no endpoint is read.
+ * Before the change: endpoints with their application's rate have no individual one, and get the new one. If the rate
+ * stays, no endpoint is read.
  */
 const SPREAD_RATE = `
   UPDATE destinations SET rate_per_second = coalesce(?2 ->> 'ratePerSecond', ?4), updated_at = ?3
@@ -99,7 +99,7 @@ export async function changeApplication(db: D1Database, id: string, change: Appl
   return raw && modelOf(applications, raw);
 }
 
-/** Attempts per second of an endpoint without a rate of its own. */
+/** Attempts per second of an endpoint without an individual rate. */
 export function rateOf({ ratePerSecond }: Pick<Application, "ratePerSecond">): number {
   return ratePerSecond ?? defaultLimits.rate_per_second;
 }

@@ -1,7 +1,7 @@
 /**
- * Changes of agents that a person approves. Where the agent's key or token says so, the call of a changing tool is stored
- * instead of being made, and a person approves or refuses it on a page, once and until it expires. Approval checks the rights
- * of both again (http/mcp/approval.ts), which makes the call then.
+ * Changes of agents that a person approves. If the agent's key or token requires it, the call of a changing tool is
+ * stored instead of being made, and a person approves or refuses it on a page, once and until it expires. Approval
+ * checks the rights of both again (http/mcp/approval.ts), which makes the call then.
  */
 import { conflict, ok } from "../../core/result.ts";
 import { newAgentActionId } from "../../ids.ts";
@@ -31,8 +31,8 @@ const MOST_CHARACTERS = 8_192;
 type Requested = Readonly<{ tool: string; input: unknown }>;
 
 /**
- * Stores what an agent asks for. The same request again is the same action while it is undecided. The caller has checked the
- * tool's permission, without which it stores nothing.
+ * Stores an agent's request. The same request again is the same action while it is undecided. The caller has checked
+ * the tool's permission, without which nothing may be stored.
  */
 export const requestAction = service(
   { scope: "admin", action: "read" },
@@ -67,7 +67,7 @@ export const requestAction = service(
   },
 );
 
-/** Nobody without a right to change something has anything to decide, but every reader may see what was decided. */
+/** Only those with a right to change something decide, but every reader may see the decisions. */
 const readPermission = { scope: "read", action: "read" } as const;
 
 const actionService = servicesAbout("action", ({ services, principal }, id) =>
@@ -85,7 +85,7 @@ export const getActions = service(readPermission, async ({ services, principal }
 
 type Decision = Readonly<{ id: string; decision: "approved" | "refused" }>;
 
-/** Decides what is pending. An approved action has not been carried out yet: that is for the caller, who may do so once. */
+/** Decides a pending action. An approved action has not been carried out yet: the caller does that, and may do so once. */
 export const decideAction = actionService(
   { scope: "admin", action: "read", role: "repair" },
   async ({ services: { db, now }, changed }, found, { id, decision }: Decision) => {
@@ -98,7 +98,7 @@ export const decideAction = actionService(
   },
 );
 
-/** The agent that has asked for it, with the rights that it has now; undefined where it has none any more. */
+/** The agent that requested it, with its present rights; undefined if it has none any more. */
 export async function agentOf({ services }: Caller, { key_id, session_id }: ActionView) {
   if (session_id !== null) return visitorOfSession(services, session_id);
   return key_id === null ? undefined : principalOfKey(services, key_id);

@@ -1,4 +1,4 @@
-/** What agents have asked for: stored, found, decided once, and forgotten a month later. */
+/** Agents' requests: stored, found, decided once, and removed a month later. */
 import { and, desc, eq, gt, inArray, isNull, lt, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { Principal } from "../../core/principal.ts";
@@ -18,11 +18,11 @@ function seenBy({ tenant, visit, session }: Seen): SQL | undefined {
 
 /** Whether a person can still decide. @param now epoch ms */
 function isPending(now: number): SQL | undefined {
-  // As the index has it, which no parameter would match.
+  // Literally as in the index: with a parameter the index would not be used.
   return and(sql`state = 'pending'`, gt(agentActions.expiresAt, now));
 }
 
-/** What waits for a decision among the actions of a tenant, or of agents that are bound to none; at most `limit`. */
+/** The undecided actions of a tenant, or of agents that are bound to none; at most `limit`. */
 export async function pendingActions(db: D1Database, tenant: string | null, now: number, limit: number) {
   const of = tenant === null ? isNull(agentActions.tenant) : eq(agentActions.tenant, tenant);
   return drizzle(db)
@@ -54,7 +54,7 @@ export async function listActions(db: D1Database, seen: Seen, limit: number): Pr
     .limit(limit);
 }
 
-/** Decides what is pending, once: undefined where it is decided or has expired. */
+/** Decides a pending action, once; undefined if it is decided or has expired. */
 export async function decideOnce(db: D1Database, id: string, state: "approved" | "refused", now: number) {
   return drizzle(db)
     .update(agentActions)
@@ -64,7 +64,7 @@ export async function decideOnce(db: D1Database, id: string, state: "approved" |
     .get();
 }
 
-/** Stores what the tool of an approved action has answered. */
+/** Stores the answer of an approved action's tool. */
 export async function storeOutcome(db: D1Database, id: string, state: "done" | "failed", outcome: string) {
   await drizzle(db).update(agentActions).set({ state, outcome }).where(eq(agentActions.id, id));
 }

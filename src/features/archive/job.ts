@@ -1,9 +1,9 @@
 /**
- * Cleaning the archive, every minute: removes exchanges from R2 whose events are not stored any more or have been erased. A
- * walk over all of it begins four times a day, so that whatever removes content from D1, this follows within hours; and a
- * write that comes after an erasure does not stay. Erasures wait for it (erasure.ts), and for nothing else.
+ * Cleaning the archive, every minute: removes exchanges from R2 whose events are not stored any more or have been
+ * erased. A walk over all of it begins four times a day, so that exchanges follow within hours after any removal of
+ * content from D1; and a write that comes after an erasure does not stay. Only erasures wait for it (erasure.ts).
  *
- * It costs a call for each thousand exchanges, and where nothing is kept, one query a minute. A failure is repeated by the
+ * It costs a call for each thousand exchanges, and if none are stored, one query a minute. A failure is repeated by the
  * next cron from where the walk was.
  */
 import { type AttemptKey, MOST_EVENT } from "../../core/archive.ts";
@@ -40,7 +40,10 @@ export const archiveCleaning = periodicJob<Position>({
   },
 });
 
-/** Removes what is kept of erased events, as far as their logs show. A failure is logged: the walk above follows. */
+/**
+ * Removes the exchanges of erased events, as far as their logs show any. A failure is logged: the walk above removes
+ * them later.
+ */
 export async function removeArchived(services: Services, erased: readonly ErasedDelivery[]): Promise<void> {
   const archive = archiveOf(services);
   if (archive === undefined) return;

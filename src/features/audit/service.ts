@@ -1,4 +1,4 @@
-/** Reads the audit trail: a page, or everything at once. What writes it is in trail.ts. */
+/** Reads the audit trail: a page, or everything at once. trail.ts writes it. */
 import type { Actor } from "../../core/audit.ts";
 import type { Principal } from "../../core/principal.ts";
 import { invalidFields, ok } from "../../core/result.ts";
@@ -66,7 +66,7 @@ export function entryNumber(id: string): number {
 
 const NOBODY = { kind: "admin_key", key: null, session: null, person: null } as const;
 
-/** Who is bound to a tenant does not see what an operator has changed of the operator's own fields. */
+/** A principal that is bound to a tenant does not see an operator's changes of operator-only fields. */
 function viewFor({ tenant }: Principal): (row: AuditEntry) => AuditEntryView {
   const isVisible = ([name]: readonly [string, unknown]) => !operatorFields.some((own) => own === name);
   return (row) => {

@@ -15,11 +15,11 @@ export type NewAuditEntry = Readonly<{
   action: AuditAction;
   /** The id of what was changed. */
   subject: string;
-  /** Null where all is said by the action. */
+  /** Null if the action says everything. */
   changes: Changes | null;
 }>;
 
-/** Entries in a millisecond of their own. */
+/** The number of ids in a millisecond. */
 const PER_MS = 1_024;
 
 /** Raw SQL, because each id follows from those before it, and one statement inserts all entries of a request. */
@@ -77,7 +77,7 @@ const FORGOTTEN = 1_000;
 const FORGET = `
   DELETE FROM audit_entries WHERE id IN (SELECT id FROM audit_entries WHERE id < ?1 ORDER BY id LIMIT ${FORGOTTEN})`;
 
-/** Removes the oldest entries of those from before this time, epoch ms. Reads one row where there is none. */
+/** Removes the oldest entries of those from before this time, epoch ms. Reads one row if there are none. */
 export async function forgetAuditEntries(db: D1Database, before: number): Promise<void> {
   await db
     .prepare(FORGET)

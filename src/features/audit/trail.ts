@@ -1,6 +1,6 @@
 /**
- * Writes the audit trail. An entry comes after its change, and before the caller gets the answer. Where it cannot be stored,
- * its log line has all of it: a change that is made must not be answered as if it were not.
+ * Writes the audit trail. An entry comes after its change, and before the caller gets the answer. If it cannot be
+ * stored, its log line has all of it: a change that was made must not be answered with an error.
  */
 import type { Actor } from "../../core/audit.ts";
 import type { Principal } from "../../core/principal.ts";
@@ -19,7 +19,7 @@ export async function record(services: Services, principal: Principal, entries: 
   }
 }
 
-/** Who acts, as the trail names it. */
+/** The actor's name in the trail. */
 export function actorOf({ key: given, session, via, person, approver }: Principal): Actor {
   const key = given ?? null;
   if (via === "mcp")

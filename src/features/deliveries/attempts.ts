@@ -1,6 +1,6 @@
 /**
- * One attempt as it was: the request and the answer, whole where the archive has them (core/archive.ts), or else what the
- * delivery's log has, and the request as it would be made now.
+ * One attempt: its request and answer, whole if the archive has them (core/archive.ts); otherwise the part in the
+ * delivery's log, and the request as it would be made now.
  */
 import type { ArchivedExchange, Encoded } from "../../core/archive.ts";
 import { conflict, missing, ok, unavailable } from "../../core/result.ts";
@@ -23,7 +23,7 @@ import { service } from "../service.ts";
 import type { AttemptJson } from "./schema.ts";
 import { deliveryOf, seesContent } from "./view.ts";
 
-/** Of which attempts more may be kept than their deliveries' logs have, by their entries there. */
+/** Which attempts may have more in the archive than their deliveries' logs show, by their log entries. */
 export function attemptsAreKept({ bodies, config }: Pick<Services, "bodies" | "config">) {
   return (entry: Readonly<{ archived?: true | undefined }>) =>
     bodies !== undefined && mayBeArchived(config, entry);
@@ -39,7 +39,7 @@ export function attemptId(delivery: string, at: number): string {
   return `atmpt_${delivery.slice("dlv_".length)}_${at.toString(36)}`;
 }
 
-/** The delivery of an attempt's id, and when the attempt started, epoch ms; undefined when the id is none. */
+/** The delivery of an attempt's id, and when the attempt started, epoch ms; undefined when the id is not an attempt's. */
 export function attemptIn(id: string): Readonly<{ delivery: string; at: number }> | undefined {
   const [, delivery, at] = ATTEMPT.exec(id) ?? [];
   return delivery === undefined || at === undefined
@@ -47,7 +47,7 @@ export function attemptIn(id: string): Readonly<{ delivery: string; at: number }
     : { delivery: `dlv_${delivery}`, at: Number.parseInt(at, 36) };
 }
 
-/** Without request and answer where the principal may not see what was sent. */
+/** Without request and answer if the principal may not see what was sent. */
 export const getAttempt = service(
   { scope: "read", action: "read" },
   async (call, { delivery, at }: AttemptName) => {
@@ -113,7 +113,7 @@ export const removeAttemptContent = service({ scope: "admin" }, async (call, id:
   return ok(undefined);
 });
 
-/** Whether the archive has nothing of the attempt any more, and never will have. */
+/** Whether the archive does not have the attempt any more, and never will. */
 async function isEmptied(
   services: Services,
   { eventId: event, destinationId: destination }: FoundDelivery,
@@ -157,7 +157,10 @@ async function archivedOf(
   }
 }
 
-/** The body that a destination got of the event. That of a transformation is made again, by the version that counts for it. */
+/**
+ * The body that a destination got for the event. A transformation's is computed again, by the version that applies to
+ * it.
+ */
 async function bodyThen(
   services: Services,
   event: StoredEvent,
@@ -204,7 +207,7 @@ type NumberedAttempt = Readonly<{
   number: number | undefined;
 }>;
 
-/** What would be sent of the event now; undefined where the destination's transformation makes no request of it. */
+/** The request for the event now; undefined if the destination's transformation makes none. */
 export async function sentNow(services: Services, event: StoredEvent, destination: Destination) {
   const { body } = event;
   // Without its content no transformation can be applied.
@@ -217,7 +220,7 @@ export async function sentNow(services: Services, event: StoredEvent, destinatio
   return "kind" in request ? undefined : request;
 }
 
-/** Where such a request goes, and its headers, with those masked that may be secret. */
+/** The target of such a request, and its headers, with those masked that may be secret. */
 export function headOf(
   { id, type }: StoredEvent,
   destination: Destination,

@@ -1,4 +1,7 @@
-/** Filters of a log of deliveries: the destinations there are, by name too, and how many deliveries have which reason. */
+/**
+ * Filters of a log of deliveries: the destinations to choose from, also by name, and how many deliveries have which
+ * reason.
+ */
 import { invalidField, ok } from "../../core/result.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination, listDestinations } from "../../store/destinations.ts";
@@ -19,7 +22,7 @@ export type DeliveryChoices = ReasonCounts &
   Readonly<{
     /** Undefined when there are too many to choose from. */
     destinations: readonly Destination[] | undefined;
-    /** The destination that was named, whose deliveries alone are counted. */
+    /** The named destination: only its deliveries are counted. */
     chosen: Destination | undefined;
   }>;
 

@@ -1,4 +1,4 @@
-/** Blocked keys: the lines of a destination in which deliveries wait for the first one, and how a held one goes on. */
+/** Blocked keys: the lines of a destination in which deliveries wait for the first one, and how a held one continues. */
 import { conflict, ok } from "../../core/result.ts";
 import { attemptWaiting } from "../../delivery/message-group.ts";
 import { deliveryId } from "../../ids.ts";
@@ -7,14 +7,14 @@ import { type BlockedLine, blockedLines, skipHeld } from "../../store/lines.ts";
 import { destinationService } from "../destinations/one.ts";
 import { deliveryService, shownDelivery } from "./view.ts";
 
-/** How far a list has got. */
+/** The position that a list has reached. */
 type LinePosition = readonly [database: number, line: string];
 
 export type BlockedKeyPage = Readonly<{ keys: readonly BlockedLine[]; next: LinePosition | undefined }>;
 
 type LinesOf = Readonly<{ id: string; cursor?: LinePosition | undefined }>;
 
-/** The next blocked keys of a destination. It looks at a bounded number of keys: the page may be short, or empty. */
+/** The next blocked keys of a destination. It reads a bounded number of keys: the page may be short, or empty. */
 export const getBlockedKeys = destinationService(
   { scope: "read", action: "read" },
   async ({ services }, _, { id, cursor = [0, ""] }: LinesOf) => {
@@ -28,7 +28,7 @@ export const getBlockedKeys = destinationService(
   },
 );
 
-/** Lets the key of a dead delivery go on with its next one. The delivery stays dead. */
+/** Lets the key of a dead delivery continue with its next one. The delivery stays dead. */
 export const skipDelivery = deliveryService({ scope: "admin", role: "repair" }, async (call, found) => {
   const { services, changed } = call;
   const next = await skipHeld(services, found);

@@ -1,9 +1,10 @@
 /**
- * Deliveries sent again and cancelled: one, those that are selected, all that a filter finds, or what waits for a destination.
+ * Sends deliveries again, or cancels them: one, selected ones, all that a filter finds, or the waiting ones of a
+ * destination.
  *
  * An attempt that is under way is never cancelled, because its outcome would be unknown: such a delivery is refused, or
  * left out. A repair first queries the destination's gate for these, and notifies it afterwards, so that no sender
- * continues with what it has read before.
+ * continues with outdated data.
  */
 import type { z } from "zod";
 import type { DeliveryKey } from "../../core/bundle.ts";
@@ -52,7 +53,7 @@ const repairing = { scope: "admin", role: "repair" } as const;
 
 type Chosen =
   | Readonly<{ kind: "selected"; ids: readonly string[] }>
-  /** A page of at most so many as `query.limit`, from its cursor on. */
+  /** A page of at most `query.limit`, from its cursor on. */
   | Readonly<{ kind: "found"; query: DeliveryQuery }>;
 
 type Repair = Readonly<{ action: RepairAction; chosen: Chosen }>;
@@ -65,8 +66,8 @@ export type Repaired = Readonly<{
 }>;
 
 /**
- * Sends deliveries again, or cancels them: each by itself, those that it cannot be done to are counted by the reason. A call
- * takes as many as a page of a list has; one by a filter passes over a bounded number of empty pages.
+ * Sends deliveries again, or cancels them: each by itself; those for which it is impossible are counted by the reason.
+ * A call takes as many as a page of a list has; one by a filter skips a bounded number of empty pages.
  */
 export const repairDeliveries = service(repairing, async (call, { action, chosen }: Repair) => {
   if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS)
@@ -86,8 +87,8 @@ function countedBy(reasons: readonly string[]): Repaired["skipped"] {
 }
 
 /**
- * What `repairDeliveries` would do with a page of what a filter finds, by what is stored: `done` counts those that it can be
- * done to. Calls no gate, which may refuse some of them.
+ * The result that `repairDeliveries` would have for a page of a filter's deliveries, by their stored state: `done`
+ * counts those for which it is possible. Calls no gate, which may refuse some of them.
  */
 export const previewRepair = service(
   repairing,
@@ -129,7 +130,7 @@ async function found(call: Call, query: DeliveryQuery): Promise<Result<RepairPag
 
 // ── Sending again ──
 
-/** What became of the request to send one delivery again. */
+/** The result of the request to send one delivery again. */
 export type Retried = Readonly<{ id: string; result: Result<DeliveryJson, "not_found" | "conflict"> }>;
 
 /** Requeues each of the deliveries that has ended. The results are in the order of the ids, each id once. */
@@ -175,7 +176,7 @@ async function retried(
   });
 }
 
-/** The same, where those that are to be retried later are attempted now. */
+/** The same, but those that are to be retried later are attempted now. */
 async function retriedOrTried(call: Call, all: readonly FoundDelivery[]) {
   const [later, others] = [all.filter(isRetrying), all.filter((one) => !isRetrying(one))];
   return [...(await triedNow(call, later)), ...(await retried(call, others))];
@@ -212,7 +213,7 @@ async function requeue({ services, changed }: Call, found: readonly FoundDeliver
   });
   const rows = ended.length === 0 ? [] : await requeueEnded(services, ended);
   const after = byId(rows);
-  // Should this fail: the sweep schedules a drain for whatever waits.
+  // If this fails, the sweep schedules a drain for the waiting deliveries.
   services.background(attemptWaiting(services, rows));
   return found.flatMap((one): FoundDelivery[] => {
     const id = nameOf(one);
@@ -230,8 +231,8 @@ async function requeue({ services, changed }: Call, found: readonly FoundDeliver
 type Tried = Readonly<{ found: FoundDelivery; isProbe: boolean }>;
 
 /**
- * Has a delivery that waits, or is to be retried later, attempted now, with live traffic. The attempt
- * counts as one of its attempts. A conflict while the destination's gate admits none, which says until when.
+ * Has a delivery that waits, or is to be retried later, attempted now, with live traffic. The attempt counts as one of
+ * its attempts. A conflict while the destination's gate admits none; it names the time until then.
  */
 export const tryDeliveryNow = deliveryService(repairing, async (call, found, id) => {
   const [tried] = await triedNow(call, [found]);
@@ -354,7 +355,10 @@ async function heldOf({ services }: Call, all: readonly FoundDelivery[]): Promis
   return new Set(dead.length > 0 ? (await heldAmong(services, dead)).map(nameOf) : []);
 }
 
-/** The result where nothing is to be done, or may be. @param held ids of dead ones that hold their keys */
+/**
+ * The result if nothing is to be done, or may be.
+ * @param held ids of dead ones that hold their keys
+ */
 function beforeCancelling(found: FoundDelivery, held: ReadonlySet<string>): Cancelled | undefined {
   if (found.kind === "planned") {
     const isOver = found.destination === null || found.destination.deletedAt !== null;
@@ -394,8 +398,8 @@ export const cancelWaiting = service(repairing, async (call, { destination: id, 
 });
 
 /**
- * In each database first those that stand behind others of their lines, so that none of them moves up when the one before
- * it is cancelled. Undefined when the gate cannot be reached, and nothing has been cancelled.
+ * In each database those that stand behind others in their lines come first, so that none of them moves up when the one
+ * before it is cancelled. Undefined when the gate cannot be reached, and nothing has been cancelled.
  */
 async function cancelPart(
   services: Services,

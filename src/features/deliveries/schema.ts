@@ -230,7 +230,7 @@ export const deliveryIds = strict({
   ),
 }).openapi("DeliveryIds");
 
-/** What can be done to many deliveries at once. */
+/** The actions on many deliveries at once. */
 export const repairActions = ["retry", "cancel"] as const;
 export type RepairAction = (typeof repairActions)[number];
 

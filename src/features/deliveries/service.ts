@@ -57,7 +57,7 @@ export const getDeliveries = service(reading, async (call, query: DeliveryQuery)
   return ok({ deliveries: await shownDeliveries(call, found), next });
 });
 
-/** A delivery with what its event and its destination are called. */
+/** A delivery with the names of its event and destination. */
 export type LoggedDelivery = Readonly<{
   delivery: DeliveryJson;
   /** Undefined when the event was removed by hand. */
@@ -246,7 +246,7 @@ async function withFaultOf(
   return read ? withFault(services, read.event, destination, shown) : shown;
 }
 
-/** A delivery with what its event and its destination are called. */
+/** A delivery with the names of its event and destination. */
 export const getDeliveryNamed = deliveryService(reading, async (call, found, id) => {
   const [entry] = await logged(call, [found]);
   return entry ? ok(entry) : missing("delivery", id);

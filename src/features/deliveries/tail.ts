@@ -1,9 +1,9 @@
 /**
- * New deliveries as server-sent events (WHATWG HTML, section 9.2), and what becomes of them.
+ * New deliveries as server-sent events (WHATWG HTML, section 9.2), with their progress.
  *
- * A stream reads what is new every few seconds, for as long as somebody reads the stream, and ends after a minute: the client
- * connects again by itself, and continues after the last event that it got. So an invocation stays far below the platform's
- * limits of queries, and a key that was revoked shows nothing for longer than that.
+ * A stream reads news every few seconds, as long as the client reads the stream, and ends after a minute: the client
+ * connects again by itself, and continues after the last event that it got. So an invocation stays far below the
+ * platform's limits of queries, and a key that was revoked shows nothing for longer than that.
  */
 import { bundleOf, eventAt } from "../../core/bundle.ts";
 import { ok } from "../../core/result.ts";
@@ -29,7 +29,7 @@ export const STREAM_HEADERS = {
   "cache-control": "no-store",
 } as const;
 
-/** A step every three seconds, and so many in one response: a minute. */
+/** A step every three seconds, and the number of steps in one response: a minute. */
 export const TAIL_EVERY_MS = 3_000;
 const STEPS = 20;
 /** After how long the client connects again. */
@@ -104,10 +104,10 @@ function messageOf(event: "delivery" | "gap", data: string): string {
 
 const NOTHING_YET = "none";
 
-/** No event has this index of a bundle. */
+/** An index in a bundle that no event has. */
 const BEHIND_ALL = 127;
 
-/** Ids that no event has stand for the watermarks: numbers of bundles would reveal how much others post. */
+/** The watermarks are sent as ids that no event has: numbers of bundles would reveal how much others post. */
 function idOf(after: Watermarks): string {
   return after.map((bundle) => (bundle === 0 ? NOTHING_YET : eventId(eventAt(bundle, BEHIND_ALL)))).join(".");
 }

@@ -1,8 +1,8 @@
 /**
  * Deliveries as the API and pages show them.
  *
- * A row says why its delivery waited when the wait began. Why it waits now is what its destination's gate says: the gate is
- * called once for all deliveries of a page, and only when one of them waits.
+ * A row has the reason for which its delivery waited when the wait began. The destination's gate knows the present
+ * reason: it is called once for all deliveries of a page, and only when one of them waits.
  */
 import { allows } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
@@ -19,7 +19,7 @@ import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/d
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
-import { type Ahead, aheadOf } from "../../store/lines.ts";
+import { aheadOf, type LineHead } from "../../store/lines.ts";
 import { findDelivery, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { type Caller, servicesAbout } from "../service.ts";
@@ -32,7 +32,7 @@ export function seesContent({ visit }: Principal): boolean {
   return visit === undefined || allows(visit, "see_payload");
 }
 
-/** The delivery of the id as it is stored; undefined when the principal may see none. */
+/** The delivery of the id as it is stored; undefined when there is none that the principal may see. */
 export async function deliveryOf({ services, principal }: Caller, id: string) {
   const key = deliveryKey(id);
   return key && findDelivery(services, key, principal.tenant, overBy(services));
@@ -40,7 +40,7 @@ export async function deliveryOf({ services, principal }: Caller, id: string) {
 
 export const deliveryService = servicesAbout("delivery", deliveryOf);
 
-/** The delivery with why it waits now. */
+/** The delivery with the reason why it waits now. */
 export async function shownDelivery(caller: Caller, found: FoundDelivery): Promise<DeliveryJson> {
   const [shown] = await shownDeliveries(caller, [found]);
   return shown ?? storedDelivery(found, caller.services.now());
@@ -49,7 +49,7 @@ export async function shownDelivery(caller: Caller, found: FoundDelivery): Promi
 /** Gates called for one result: as many as a page of a list has deliveries. An event may have more destinations. */
 const MAX_GATES = 100;
 
-/** The deliveries in their order, each with why it waits now. */
+/** The deliveries in their order, each with the reason why it waits now. */
 export async function shownDeliveries(
   { services, principal }: Caller,
   found: readonly FoundDelivery[],
@@ -70,7 +70,7 @@ export async function shownDeliveries(
   const ahead = ordered.length > 0 ? await aheadOf(services, ordered) : undefined;
   const now = services.now();
   const seesAnswers = seesContent(principal);
-  // Who is bound to a tenant learns only that there is a shared limit.
+  // A principal that is bound to a tenant learns only that there is a shared limit.
   const isGrouped = principal.tenant === undefined && destinations.length > 0;
   const shared = isGrouped ? await sharedHostsOf(services) : [];
   const withGroup = (shown: DeliveryJson, { destination }: FoundDelivery): DeliveryJson => {
@@ -87,7 +87,7 @@ export async function shownDeliveries(
 }
 
 /** Why one that stands behind another in its line is not sent, and for which event it waits. */
-function behind(first: Ahead | undefined): Pick<DeliveryJson, "reason" | "waits_for"> {
+function behind(first: LineHead | undefined): Pick<DeliveryJson, "reason" | "waits_for"> {
   return first ? { reason: first.isHeld ? "order_held" : "order", waits_for: eventId(first.head) } : {};
 }
 
@@ -173,7 +173,10 @@ function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[
 /** How many deliveries a page shows with the faults that keep them waiting: each costs queries of its own. */
 export const FAULTS_SHOWN = 3;
 
-/** With the fault of the destination's transformation where that keeps it waiting: a template is applied again, and of code it is stored. */
+/**
+ * With the fault of the destination's transformation if that makes it wait: a template is applied again; a fault of
+ * code is stored.
+ */
 export async function withFault(
   services: Services,
   event: StoredEvent,

@@ -1,6 +1,6 @@
 /**
- * How a destination's requests authenticate, in the API: what may be given, which is never shown again, and what of it
- * cannot stand beside the headers.
+ * How a destination's requests authenticate, in the API: the accepted fields, the secrets that are never shown again,
+ * and conflicts with the headers.
  */
 
 import { z } from "@hono/zod-openapi";
@@ -76,7 +76,7 @@ const tokenUrl = textField("an https URL").openapi({
   example: "https://login.example.com/oauth2/token",
 });
 
-/** As it is given. Secret fields are never shown. */
+/** The input. Secret fields are never shown. */
 export const authInput = z
   .discriminatedUnion(
     "kind",
@@ -151,7 +151,7 @@ function partsOf(input: AuthInput): Readonly<{ shown: ShownAuth; secret: string 
   }
 }
 
-/** The input that made it: `partsOf` backwards. */
+/** The input that made it: the inverse of `partsOf`. */
 export function authInputOf(shown: ShownAuth, secret: string): AuthInput {
   const names = { basic: "password", bearer: "token", header: "value", oauth2: "client_secret" };
   return { ...shown, [names[shown.kind]]: secret } as AuthInput;

@@ -1,6 +1,7 @@
 /**
- * Certification of receivers: the conformance suite, run against a destination by its owner's consent, and its last result.
- * A run is bounded in requests and time (core/certification.ts), and its gate allows one a minute and none during a hold.
+ * Certification of receivers: the conformance suite, run against a destination with its owner's consent, and its last
+ * result. A run is bounded in requests and time (core/certification.ts), and its gate allows one a minute and none
+ * during a hold.
  */
 import { z } from "@hono/zod-openapi";
 import {

@@ -1,7 +1,7 @@
 /**
- * The settings of a destination that can be changed, each described once: what may be given and what is shown of it, how it
- * is stored, what pages call it and how they ask for it, who may set it, and what the Svix API calls it. The API's schemas,
- * the forms, the Svix layer and the rights of visitors come from here. inputs.ts has the inputs of targets and of `auth`.
+ * The settings of a destination that can be changed, each described once: its input and its shown value, how it is
+ * stored, its label and input on pages, who may set it, and its name in the Svix API. The API's schemas, the forms, the
+ * Svix layer and the rights of visitors come from here. inputs.ts has the inputs of targets and of `auth`.
  */
 import { z } from "@hono/zod-openapi";
 import type { Actor } from "../../core/audit.ts";
@@ -56,7 +56,7 @@ type Saving = Readonly<{ vault: Vault; id: string; by: Actor; at: number }>;
 
 /** How a field is stored and shown. */
 type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
-  /** What may be given; null resets the field to its default. */
+  /** The schema of the input; null resets the field to its default. */
   given: G;
   shown: S;
   /** The shown value of a stored destination. */
@@ -71,12 +71,12 @@ type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
 /** An input of the dashboard's form; the options of a choice are in pages/ui/form-fields.ts. */
 export type FieldInput = Readonly<{
   kind: "text" | "list" | "json" | "number" | "choice";
-  /** The part of the form that it stands in. */
+  /** The part of the form that has it. */
   part: "name" | "types" | "filter" | "body" | "order" | "limits" | "identity";
   placeholder?: string;
   hint?: string;
   maxlength?: number;
-  /** What JSON is expected to be. */
+  /** The expected kind of JSON. */
   expected?: string;
 }>;
 
@@ -84,7 +84,7 @@ export type SvixName = Readonly<{
   name: string;
   /** A former name, which means the same. */
   former?: string;
-  /** What stands there for none; null unless given. */
+  /** The shown value for none; null by default. */
   none?: string;
   /** It is given on creation, and has routes of its own from then on. */
   isApart?: true;
@@ -99,7 +99,7 @@ type About = Readonly<{
   visitors?: true;
   /** Its names in the Svix API, where it has it. */
   svix?: SvixName;
-  /** Whether only operators may set and see it: not who is bound to a tenant. */
+  /** Whether only operators may set and see it: not principals that are bound to a tenant. */
   operators?: true;
 }>;
 
@@ -128,7 +128,7 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
 
 const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
 
-/** The caller's own name for something. It never looks like an id, since things are found by either. */
+/** The caller's name for something. It never has the form of an id, because things are found by either. */
 export const uidField = textField("1 to 256 letters, digits and _ . -", {
   pattern: /^[A-Za-z0-9_.-]{1,256}$/,
 }).refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
@@ -204,10 +204,10 @@ function ordered(given: TransformTemplate): TransformTemplate {
   return { body, content_type, headers, method, path, query };
 }
 
-/** What makes the requests: a template, code, or nothing: events are sent as they are. */
+/** The source of requests: a template, code, or none: events are sent as they are. */
 type TransformSource = Readonly<{ template: TransformTemplate | null }> | Readonly<{ code: string }>;
 
-/** The source that is meant; null: none. */
+/** The requested source; null: none. */
 export function sourceIn(transform: z.infer<typeof transformInput> | null): TransformSource {
   const { template: given, code } = transform ?? {};
   if (code !== undefined) return { code };
@@ -231,7 +231,7 @@ function sortedPins(pins: Readonly<Record<string, number>>): Record<string, numb
   return Object.fromEntries(Object.entries(pins).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Which events it takes, and what it gets of them. */
+/** Which events it takes, and in which form. */
 export const contentFields = {
   event_types: field({
     given: nonEmptyList(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns")
@@ -562,7 +562,7 @@ export type VisitorText = {
   [K in VisitorField]: Fields[K] extends Readonly<{ input: Readonly<{ kind: "text" }> }> ? K : never;
 }[VisitorField];
 
-/** All that is known of any field, for what treats all of them alike. */
+/** The description of any field, for code that treats all of them alike. */
 export const fieldDescriptions: readonly (readonly [DestinationField, About])[] =
   entriesOf(destinationFields);
 
@@ -576,7 +576,7 @@ export const forVisitors: ReadonlySet<string> = new Set([
   ...fieldDescriptions.flatMap(([name, { visitors }]) => (visitors ? [name] : [])),
 ]);
 
-/** Fields that who is bound to a tenant neither sets nor sees. */
+/** Fields that principals bound to a tenant neither set nor see. */
 export const operatorFields: readonly DestinationField[] = fieldDescriptions.flatMap(
   ([name, { operators }]) => (operators ? [name] : []),
 );
@@ -587,12 +587,12 @@ function entriesOf<T extends object>(fields: T): readonly (readonly [keyof T & s
 
 type Described = Readonly<Record<string, Readonly<{ given: z.ZodType; shown: z.ZodType }>>>;
 
-/** The fields of a schema that takes what may be given. */
+/** The fields of an input's schema. */
 export function givenShape<F extends Described>(fields: F): { [K in keyof F]: F[K]["given"] } {
   return Object.fromEntries(Object.entries(fields).map(([name, { given }]) => [name, given])) as never;
 }
 
-/** The fields of a schema of what is shown. */
+/** The fields of the shown destination's schema. */
 export function shownShape<F extends Described>(fields: F): { [K in keyof F]: F[K]["shown"] } {
   return Object.fromEntries(Object.entries(fields).map(([name, { shown }]) => [name, shown])) as never;
 }
@@ -609,7 +609,7 @@ export function shownFields<F extends Viewed>(
 
 type Given = { [K in DestinationField]?: z.infer<(typeof destinationFields)[K]["given"]> };
 
-/** The columns that an input sets, but for its target: the default for null; none for what is left out. */
+/** The columns that an input sets, except its target: the default for null; none for omitted fields. */
 export async function columnsOf(saving: Saving, input: Given): Promise<DestinationChange> {
   const columns = entriesOf(destinationFields).map(([name, { columns }]) => {
     const given = input[name];

@@ -1,4 +1,4 @@
-/** Headers of a destination's own in the API: which names and values may be given. */
+/** Custom headers of a destination in the API: which names and values may be given. */
 import { z } from "@hono/zod-openapi";
 import { HEADER_NAME, HEADER_VALUE, isReserved, MAX_HEADERS } from "../../core/destination-fields.ts";
 import { recordOf } from "../../core/record.ts";

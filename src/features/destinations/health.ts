@@ -1,4 +1,4 @@
-/** The health of a destination: the state of its gate, what waits and why, and its latest transitions. */
+/** The health of a destination: the state of its gate, how many deliveries wait and why, and its latest transitions. */
 import { z } from "@hono/zod-openapi";
 import { type HistoryKind, withPause } from "../../core/gate-state.ts";
 import type { GateView } from "../../core/gate-view.ts";
@@ -75,7 +75,7 @@ export const getDestinationHealth = destinationService({ scope: "read" }, ({ ser
   healthAt(services, destination),
 );
 
-/** Ends the hold that the receiver asked for. An open circuit and a pause stay. */
+/** Ends the hold that the receiver requested. An open circuit and a pause stay. */
 export const clearHold = destinationService(
   { scope: "admin", role: "repair" },
   async ({ services }, destination) => {

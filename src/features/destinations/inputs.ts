@@ -1,7 +1,4 @@
-/**
- * How pages ask for what is more than one input each: a destination's target, by its kind (delivery/kinds), and its `auth`
- * (auth.ts).
- */
+/** Form fields with several inputs each: a destination's target, by its kind (delivery/kinds), and its `auth` (auth.ts). */
 import type { targetFields } from "../../delivery/kinds/registry.ts";
 import type { AuthInput } from "./auth.ts";
 import type { FieldInput } from "./fields.ts";

@@ -60,7 +60,7 @@ export const rotateMasterKey = service({ scope: "admin" }, async (call, after: s
 
 const BOUND: Refused<"forbidden"> = { kind: "forbidden", detail: "The key is bound to a tenant" };
 
-/** What needs another key than the first is sealed again; what is stored plain is sealed. */
+/** Values sealed with another key than the first are sealed again; plain values are sealed. */
 async function sealAgain(
   services: Services,
   before: SealedSecrets,

@@ -48,7 +48,7 @@ export type DestinationPreview = z.infer<typeof previewSchema>;
 type Preview = Readonly<{ id: string }> & z.infer<typeof destinationDraft>;
 
 /**
- * Which of the tenant's last events the destination takes with these settings; those of the destination apply where they
+ * Which of the tenant's last events the destination takes with these settings; the destination's settings apply if they
  * are left out. Nothing is changed or sent.
  */
 export const previewDestination = destinationService(

@@ -1,6 +1,6 @@
 /**
- * A destination in JSON: what may be posted and changed, and what is shown, with its settings from fields.ts. What depends
- * on the deployment or on stored data is checked in validate.ts.
+ * A destination in JSON: what may be posted and changed, and what is shown, with its settings from fields.ts. Checks
+ * that depend on the deployment or on stored data are in validate.ts.
  */
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
@@ -108,7 +108,7 @@ export const destinationChange = strict({
   ...changeable,
 }).openapi("DestinationChange");
 
-/** Settings to be tried on past events; those of the destination apply where they are left out. */
+/** Settings to be tried on past events; the destination's settings apply if they are left out. */
 export const destinationDraft = strict({
   event_types: changeable.event_types,
   channels: changeable.channels,
@@ -151,7 +151,7 @@ export const destinationSchema = documented("Destination", {
   updated_at: time,
 });
 
-/** The view without what only operators see, for who is bound to a tenant. */
+/** The view without what only operators see, for principals that are bound to a tenant. */
 export function destinationViewFor(
   { tenant }: Pick<Principal, "tenant">,
   row: Destination,

@@ -52,8 +52,8 @@ export const secretRotation = strict({
 type Rotation = Readonly<{ id: string }> & z.infer<typeof secretRotation>;
 
 /**
- * Replaces the signing secret by the given one or a new one, which is shown only in this result. With a secret of the
- * caller's own, or with `secret_version`, it may be repeated.
+ * Replaces the signing secret by the given one or a new one, which is shown only in this result. If the caller gives
+ * the secret, or `secret_version`, it may be repeated.
  */
 export const rotateSecret = destinationService(
   { scope: "admin", action: "rotate_secret", role: "configure" },
@@ -181,7 +181,7 @@ function tooManyPrevious(previous: readonly PreviousSecret[], now: number): Refu
   return { kind: "conflict", detail, retryAfterS: Math.ceil((next - now) / 1000) };
 }
 
-/** Whether the sealed secret is this one. False when it cannot be opened: rotating is the way out of that. */
+/** Whether the sealed secret is this one. False when it cannot be opened: a rotation repairs that. */
 async function isSecret({ vault }: Services, { id }: Destination, sealed: string, secret: string) {
   return vault.unseal(id, sealed).then(
     (opened) => opened === secret,

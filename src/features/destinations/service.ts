@@ -1,6 +1,7 @@
 /**
- * Destinations: created, listed, shown, changed, deleted, paused, resumed and tested. What depends on the deployment and on
- * what is stored is checked here (validate.ts), whoever calls. Secrets are in secrets.ts, health in health.ts.
+ * Destinations: created, listed, shown, changed, deleted, paused, resumed and tested. Checks that depend on the
+ * deployment and on stored data are made here (validate.ts), for every caller. Secrets are in secrets.ts, health in
+ * health.ts.
  */
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
@@ -70,15 +71,15 @@ type Creation = Readonly<{
   key?: string | undefined;
   /** The URL of the caller's request: its host can be no destination, and a handshake names it. */
   requestUrl: string;
-  /** Makes it an MCP Events subscription. Set by that feature alone. */
+  /** Makes it an MCP Events subscription. Only that feature sets it. */
   subscription?: SubscriptionOrder;
 }>;
 
-/** The additions of a subscription to a new destination, whoever asks for it. */
+/** The additions of a subscription to a new destination, for any principal. */
 type SubscriptionOrder = Readonly<{
   input: Pick<NewDestinationInput, "secret" | "uid" | "headers" | "retry" | "description">;
   columns: Pick<NewDestination, "expiresAt" | "subscriber" | "eventCursor">;
-  /** Asks the receiver for its consent; a refusal keeps the destination from being created. */
+  /** Requests the receiver's consent; a refusal prevents the destination from being created. */
   confirm: (row: Pick<NewDestination, "id" | "secret">) => Promise<Refused<"conflict"> | undefined>;
 }>;
 
@@ -275,7 +276,7 @@ export function withoutExample(type: string | undefined) {
   return invalidField("type", `is ${type}, which has no example`, "a type of the catalogue that has one");
 }
 
-/** What was sent, and what came back. */
+/** The request and its answer. */
 export type TestReport = ReturnType<typeof testReport>;
 
 function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
@@ -304,7 +305,7 @@ function visitorErrors(principal: Principal, input: object): FieldError[] {
   return given.map(([field]) => ({ field, fault, expected }));
 }
 
-/** The action that setting a transformation is. */
+/** The audit trail's action for setting a transformation. */
 function writing(transform: unknown): "write_code" | "write_transform" {
   const isCode = typeof transform === "object" && transform !== null && "code" in transform;
   return isCode ? "write_code" : "write_transform";
@@ -437,7 +438,7 @@ async function editStored<R = never>(
     const target = await changedTarget(services, input, stored);
     const errors = [...changeErrors(input, stored), ...("errors" in target ? target.errors : [])];
     if ("errors" in target || errors.length > 0) return invalidFields(errors);
-    // It always changes: changes that depend on each other know by it that there was another.
+    // It always changes, so that changes that depend on each other notice each other.
     const updatedAt = Math.max(now(), stored.updatedAt + 1);
     const change = { ...columns, ...target, updatedAt };
     const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
@@ -446,7 +447,7 @@ async function editStored<R = never>(
       if (taken) return taken;
       continue;
     }
-    // What waits because of the former version may be sent now.
+    // Deliveries that wait because of the former version may be sent now.
     if (row.transform?.version !== stored.transform?.version)
       services.background(atGate(services, id, "scheduleDrain"));
     // A hold, an open circuit and a narrow window are about the old target's receiver.
@@ -456,7 +457,7 @@ async function editStored<R = never>(
   return conflict("The destination is being changed by other requests at the same time");
 }
 
-/** The errors of a change that depend on what is stored, but for its target. */
+/** The errors of a change that depend on what is stored, except for its target. */
 export function changeErrors(input: DestinationInput, stored: Destination): FieldError[] {
   return [...settingErrors(input, stored.tenant, stored), ...subscriptionErrors(input, stored)];
 }

@@ -1,7 +1,7 @@
 /**
- * The target of a destination in the API: which fields go together, by its kind, what they come to as columns, and what a
- * change makes of a stored target. Each kind states its own requirements (delivery/kinds); the URL of https is checked in
- * validate.ts, against the host that the request came to.
+ * The target of a destination in the API: which fields go together, by its kind, what they come to as columns, and how
+ * a change affects a stored target. Each kind states its own requirements (delivery/kinds); the URL of https is checked
+ * in validate.ts, against the host that the request came to.
  */
 
 import { isJsonObject } from "../../core/json-value.ts";
@@ -84,7 +84,7 @@ export async function changedTarget(
   };
 }
 
-/** Stands for a token that is stored and stays: nobody needs to open it. */
+/** Represents a stored token that stays: it need not be opened. */
 const KEPT = "";
 
 async function tokenColumn({ vault }: Services, id: string, token: string | undefined) {

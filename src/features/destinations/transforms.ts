@@ -1,4 +1,4 @@
-/** Transformations before they are saved, and after: what they make of events, their versions, and restoring one. */
+/** Transformations before and after they are saved: previews on events, their versions, and restoring one. */
 import { z } from "@hono/zod-openapi";
 import { envelopeOf } from "../../core/content.ts";
 import { checked } from "../../core/field-errors.ts";

@@ -179,7 +179,10 @@ function templateErrors(
   return errorIf(template === "pagerduty" && !hasKey, "headers", `have no ${ROUTING_KEY}`, expected);
 }
 
-/** The errors of a template that is not Liquid, and of code that is not taken. What they need is loaded only where one is given. */
+/**
+ * The errors of a template that is not Liquid, and of unacceptable code. The modules for that are loaded only if one is
+ * given.
+ */
 export async function transformErrors(
   services: Services,
   { transform }: Pick<DestinationInput, "transform">,
@@ -239,7 +242,7 @@ function kindErrors({ transform }: Pick<DestinationInput, "transform">, kind: De
   });
 }
 
-/** The errors of an order that an inbox has no use for. */
+/** The errors of an order, which an inbox cannot follow. */
 function orderErrors(input: DestinationInput, stored?: Pick<Destination, "url">): FieldError[] {
   const isPolled = (stored ? kindNameOf(stored.url) : input.kind) === "poll";
   const fault = `is ${input.ordering}, for the kind poll`;
@@ -275,7 +278,7 @@ function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth): Field
   return errorIf(form !== undefined, "auth", fault, IN_ONE_PLACE);
 }
 
-/** A header of one's own that a form sets would never be sent: the error is at the header, or else at the form. */
+/** A custom header that a form also sets would never be sent: the error is at the header, or otherwise at the form. */
 function headerCollisions(forms: readonly SignatureForm[], own: readonly string[]): FieldError[] {
   const set = new Map(forms.flatMap((form) => namedHeaders(form).map(({ name }) => [name, form.form])));
   return own.flatMap((header) => {
@@ -327,7 +330,7 @@ type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Sc
 type ChosenSecret = Readonly<{ secret: string }> | Readonly<{ errors: readonly FieldError[] }>;
 
 /**
- * The caller's own secret, or a new one of the scheme asked for, or else of the scheme `otherwise`. It can sign in all of
+ * The caller's secret, or a new one of the requested scheme, or else of the scheme `otherwise`. It can sign in all of
  * the forms.
  */
 export async function chosenSecret(

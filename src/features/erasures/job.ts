@@ -1,16 +1,18 @@
 /**
- * Erasures, step by step: a step continues where the one before has stopped, and erases in one bundle after the other. A step
- * that comes twice finds erased what it would erase.
+ * Erasures, step by step: a step continues where the last one stopped, and erases in one bundle after the other. A
+ * repeated step finds its events erased.
  *
- * An erasure goes through everything twice. The first pass erases. What was being attempted then may still arrive, and its
- * outcome be recorded, with what the receiver has answered; so the second pass begins when no invocation of that time can
- * live any more, redacts that too, and cancels what has been scheduled for a retry meanwhile.
+ * An erasure goes through everything twice. The first pass erases. Attempts that were under way may still arrive, and
+ * their outcomes be recorded, with the receivers' answers; so the second pass begins when no invocation of that time
+ * can live any more, redacts that too, and cancels what has been scheduled for a retry meanwhile.
  *
- * In each pass the archive of exchanges follows the events, database by database (store/archive.ts): so an erasure completes only
- * when what was kept in R2 is gone, and what was still being written during the first pass goes in the second.
+ * In each pass the archive of exchanges follows the events, database by database (store/archive.ts): so an erasure
+ * completes only when the exchanges in R2 are removed; those that were still being written during the first pass are
+ * removed in the second.
  *
- * A bundle that cannot be read is passed over, and the erasure says so: where the second pass could not read one, it ends
- * as incomplete, with the bundles' ids. Any other failure is one that passes: the step is repeated from where it was.
+ * A bundle that cannot be read is skipped, and the erasure reports that: if the second pass could not read one, it ends
+ * as incomplete, with the bundles' ids. Any other failure is taken as temporary: the step is repeated from where it
+ * was.
  */
 
 import { bundleOf, eventAt } from "../../core/bundle.ts";
@@ -135,7 +137,7 @@ class ErasureStep {
     this.#unreadable = new Set(isBeginning ? [] : job.unreadable);
   }
 
-  /** Goes on until a pass has ended or it may not go on; returns how far it has got. */
+  /** Continues until a pass has ended or it may not continue; returns its position. */
   async run(): Promise<ErasureProgress> {
     let [pass, database, after, archived, part] = cursorOf(this.#job);
     for (; database < this.#databases.length; database++, after = 0, archived = 0, part = 0) {
@@ -158,8 +160,8 @@ class ErasureStep {
   }
 
   /**
-   * Returns where it has stopped: the last bundle that is done, and how many destinations of the next one are; undefined
-   * when there is no more in the database. A failure after something was done stops it there, so that it stays done.
+   * Returns where it has stopped: the last bundle that is done, and how many destinations of the next one are;
+   * undefined when the database has no more. A failure after something was done stops it there, so that it stays done.
    */
   async #eraseIn(number: number, from: number, begun: number): Promise<Stopped | undefined> {
     const db = this.#databases[number];
@@ -198,8 +200,8 @@ class ErasureStep {
   }
 
   /**
-   * Removes what the archive has of erased events; returns the last event looked at, or undefined when there is no more of the
-   * database. Where no time bounds the erasure, also what is left there of events that are stored no more.
+   * Removes erased events' exchanges from the archive; returns the last event read, or undefined when the database has
+   * no more. If no time bounds the erasure, exchanges of events that are no longer stored are removed too.
    */
   async #cleanArchive(number: number, from: number): Promise<number | undefined> {
     const db = this.#databases[number];
@@ -224,7 +226,7 @@ class ErasureStep {
     return { first: bundleOf(first), last: bundleOf(last) };
   }
 
-  /** Returns how many destinations have been seen to, when it may not go on. */
+  /** Returns how many destinations are done, when it may not continue. */
   async #erase(db: D1Database, stored: TenantBundle, from: number): Promise<number | undefined> {
     const { id, acceptedAt } = stored;
     const { tenant, kind, eventId, since, until } = this.#job;
@@ -250,15 +252,15 @@ class ErasureStep {
   }
 }
 
-/** Bundles that an erasure names: more are as unreadable, and it says no more of these than that there are some. */
+/** The most bundles that an erasure names; of more it reports only that there are some. */
 const MOST_NAMED = 100;
 
 /** The last bundle that is done, and how many destinations of the next one are. */
 type Stopped = Readonly<{ after: number; part: number }>;
 
 /**
- * Which pass it is, the number of the database, the last bundle looked at there, the last event in the archive, and how many
- * destinations of the next bundle have been seen to.
+ * The pass, the number of the database, the last bundle read there, the last event in the archive, and how many
+ * destinations of the next bundle are done.
  */
 function cursorOf({
   cursor,

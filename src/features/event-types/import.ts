@@ -51,7 +51,7 @@ export const MAX_DOCUMENT = 1024 * 1024;
 /** Characters of all types together: they are parameters of one statement. */
 const MAX_IMPORTED = 1_500_000;
 
-/** Puts all types into the catalogue, or none. Refused types are part of a dry run's value, and else the import is refused. */
+/** Puts all types into the catalogue, or none. A dry run returns refused types; otherwise they refuse the import. */
 export const importEventTypes = service(
   changingTypes,
   async ({ services, changed }, { document, field, isDryRun, replaces }: Import) => {
@@ -118,8 +118,8 @@ async function webhooksOf(document: Import["document"]) {
 }
 
 /**
- * YAML is a superset of JSON. Undefined for what is neither, is no object, or nests deeper than the stack. The library
- * refuses aliases that multiply; those that are left are copied.
+ * YAML is a superset of JSON. Undefined for text that is neither, is not an object, or nests deeper than the stack. The
+ * library refuses aliases that multiply; those that are left are copied.
  */
 async function parsedDocument(text: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   const { parse } = await import("yaml");

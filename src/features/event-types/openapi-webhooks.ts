@@ -124,7 +124,7 @@ function faultOfName(name: string): readonly [fault: string, expected: string] |
   ];
 }
 
-/** The media type of the body that is JSON; its value is undefined where there is none. */
+/** The media type of the body that is JSON; its value is undefined if there is none. */
 function contentOf(document: Json, operation: Place): Place | WebhookFault {
   const body = step(document, operation, "requestBody");
   if ("fault" in body || body.value === undefined) return body;
@@ -170,7 +170,7 @@ function exampleIn(document: Json, media: Place): Place | WebhookFault {
 /** A value, and where it is. */
 type Place = Readonly<{ path: Path; value: unknown }>;
 
-/** The value of a key, with references followed; undefined where there is none, a fault where it is no object. */
+/** The value of a key, with references followed; undefined if there is none, a fault if it is not an object. */
 function step(document: Json, { path, value }: Place, key: string): Place | WebhookFault {
   const to = [...path, key];
   if (!isJsonObject(value) || !Object.hasOwn(value, key)) return { path: to, value: undefined };
@@ -262,7 +262,7 @@ function converting(document: Json, given: unknown, from: Path): { schema: unkno
   return { schema: { ...schema, $defs: Object.fromEntries(definitions) } };
 }
 
-/** Annotations of OpenAPI that say nothing about which data fits. */
+/** Annotations of OpenAPI that do not restrict the data. */
 const ANNOTATIONS = new Set(["discriminator", "xml", "externalDocs", "nullable"]);
 
 function translated(translation: Translation, given: unknown, path: Path, depth: number): unknown {
@@ -316,7 +316,7 @@ function nameFor({ names }: Translation, step: string): string {
   return taken.has(plain) ? `${plain}_${names.size}` : plain;
 }
 
-/** What OpenAPI 3.0 spells in a way of its own, as JSON Schema does. */
+/** Translates the spellings of OpenAPI 3.0 to JSON Schema. */
 function spelledAnew(schema: Record<string, unknown>, isNullable: boolean): unknown {
   for (const [flag, limit] of [
     ["exclusiveMinimum", "minimum"],

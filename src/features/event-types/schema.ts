@@ -59,7 +59,7 @@ export const typeSchema = z
     ],
   });
 
-/** What `PUT /v1/event-types/{name}` takes; what is left out is removed. */
+/** The input of `PUT /v1/event-types/{name}`; omitted fields are removed. */
 export type EventTypeFields = z.infer<typeof newEventType>;
 export type EventTypeView = z.infer<typeof typeSchema>;
 

@@ -1,6 +1,6 @@
 /**
- * The catalogue of event types: what a deployment's events are called and what their data looks like. It belongs to the
- * operator; principals of tenants read it. A type that is not in it can be posted all the same.
+ * The catalogue of event types: the names of a deployment's events and the schemas of their data. It belongs to the
+ * operator; principals of tenants read it. Types that are not in it can be posted, too.
  */
 import type { EventVersion } from "../../core/bundle.ts";
 import { isSameShape, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
@@ -56,7 +56,7 @@ export const getTypesWithExamples = service(readingTypes, async ({ services }, _
 );
 
 /**
- * The catalogue's example of the type's data, or else one of the examples in its schema; undefined where there is none or
+ * The catalogue's example of the type's data, or else one of the examples in its schema; undefined if there is none or
  * an edit by hand has made it unreadable.
  */
 export function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index = 0): unknown {
@@ -73,13 +73,13 @@ export function eventVersionOf({ version, versionAt }: EventType): EventVersion 
 type Replacement = Readonly<{
   name: string;
   fields: EventTypeFields;
-  /** What it replaces: null for no type; undefined for whatever there is. */
+  /** The type to replace: null for none; undefined for any. */
   seen?: EventType | null;
 }>;
 
 /**
- * Creates or replaces a type. A conflict when it is no longer as it was seen. A schema of another shape is refused where the type
- * has versions: their conversions were written for the data of this one.
+ * Creates or replaces a type. A conflict when it has changed since it was read. A schema of another shape is refused
+ * where the type has versions: their conversions were written for the data of this one.
  */
 export const replaceEventType = service(
   changingTypes,

@@ -87,7 +87,10 @@ function versionView(type: EventType, stored: StoredVersion): EventVersionView {
 
 type Publication = Readonly<{ name: string; version: number; fields: EventVersionFields }>;
 
-/** Publishes the next version of a type: the data of events from then on. Endpoints that there are keep the one that they get. */
+/**
+ * Publishes the next version of a type: the data of events from then on. Existing endpoints continue to get their
+ * version.
+ */
 export const publishEventVersion = typeService(
   changingTypes,
   async ({ services, changed }, row, { name, version, fields }: Publication) => {
@@ -119,7 +122,7 @@ export function tooManyVersions(version: number): FieldError[] {
   return errorIf(version > MOST_VERSIONS, "version", `is ${version}`, expected);
 }
 
-/** Why a text is no conversion. */
+/** Why a text is not a conversion. */
 export async function conversionErrors(conversion: string): Promise<FieldError[]> {
   const { compile } = await import("../../core/transform/liquid.ts");
   const found = compile({ body: conversion });

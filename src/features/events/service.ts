@@ -315,7 +315,7 @@ export function eventView(event: Viewed): ListedEventJson {
   };
 }
 
-/** What was posted: `data` is null where the stored bytes are damaged. */
+/** The posted content: `data` is null if the stored bytes are damaged. */
 export type PostedData = Pick<EventJson, "data" | "data_base64">;
 
 export function postedData(

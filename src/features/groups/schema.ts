@@ -41,7 +41,7 @@ export const groupWithState = documented("GroupWithState", {
     .describe("Null where it cannot be read at the moment."),
 });
 
-/** What `PUT /v1/groups/{name}` takes; what is left out has its default. */
+/** The input of `PUT /v1/groups/{name}`; omitted fields get their defaults. */
 export type GroupFields = z.infer<typeof groupInput>;
 export type GroupJson = z.infer<typeof groupSchema>;
 export type GroupStateJson = z.infer<typeof groupWithState>;

@@ -1,9 +1,10 @@
 /**
  * `GET /v1/health` for uptime monitors, without a key, and `GET /metrics` for Prometheus. The health is that of the
- * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show.
+ * sweep, which repairs all losses: no other signal would show that it has stalled.
  *
- * Anybody may ask for the health, so an isolate reads it once in a few seconds at most, however many ask, and the sizes of
- * the databases, which reveal the traffic, are in the metrics alone. The request that finds a stall publishes it.
+ * Anybody may request the health, so an isolate reads it at most once in a few seconds, for any number of requests, and
+ * the sizes of the databases, which reveal the traffic, are only in the metrics. The request that finds a stall
+ * publishes it.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../../core/alerts.ts";
@@ -137,10 +138,10 @@ const metricsRoute = createRoute({
 
 const NOTHING_KNOWN = { sweep: null, oldest_due: null, migration: LATEST_MIGRATION, databases: [] };
 
-/** How long an isolate answers from what it has read. */
+/** How long an isolate caches the health. */
 const REMEMBERED_MS = 5_000;
 
-/** How long a request waits for D1: what takes longer is trouble that a monitor must see. */
+/** How long a request waits for D1: a longer wait is a failure that a monitor must see. */
 const PATIENCE_MS = 5_000;
 
 const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
@@ -149,12 +150,12 @@ const UNHEALTHY = { "cache-control": "no-store", ...comeAgain };
 /** Facts that are known while the database answers. */
 type Known =
   | (Readonly<{ kind: "read"; migrations: readonly (string | null)[] }> & SystemHealth)
-  /** It has not the tables that the health is read from. */
+  /** The database lacks the tables that the health is read from. */
   | Readonly<{ kind: "not_migrated"; applied: AppliedMigration[] }>;
 
 /**
- * Reads the health once for all who ask within `REMEMBERED_MS`, at the same time or later. Undefined while the database
- * does not answer: that is a status of its own, not an error.
+ * Reads the health once for all requests within `REMEMBERED_MS`. Undefined while the database does not answer: that is
+ * a separate status, not an error.
  */
 function sharedHealth(): (services: Services) => Promise<Known | undefined> {
   let last: Readonly<{ readAt: number; health: Promise<Known | undefined> }> | undefined;
@@ -165,7 +166,7 @@ function sharedHealth(): (services: Services) => Promise<Known | undefined> {
       // Others wait for it, and must not lose it when the client of this request goes away.
       services.background(last.health);
     }
-    // Each request has a timer of its own: the one that reads may be gone.
+    // Each request has its own timer, because the request that reads may be gone.
     return within(services, PATIENCE_MS, last.health).catch(() => undefined);
   };
 }

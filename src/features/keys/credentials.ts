@@ -1,4 +1,4 @@
-/** API keys: made, hashed, and the principals that they stand for. */
+/** API keys: creating and hashing them, and their principals. */
 import { isInForce, keyToken } from "../../core/credentials.ts";
 import type { Principal } from "../../core/principal.ts";
 import { scopes } from "../../core/scopes.ts";
@@ -20,7 +20,7 @@ export function principalOfCredentials(key: KeyCredentials): Principal {
   };
 }
 
-/** The principal of a stored key as it is now; undefined where the key is revoked, expired or unknown. */
+/** The principal of a stored key as it is now; undefined if the key is revoked, expired or unknown. */
 export async function principalOfKey({ db, now }: Services, id: string): Promise<Principal | undefined> {
   const { key } = await lookUpKey(db, id);
   return key && isInForce(key, now()) ? principalOfCredentials(key) : undefined;

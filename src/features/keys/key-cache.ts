@@ -1,18 +1,18 @@
 /**
- * The API keys that an isolate remembers.
+ * The API keys that an isolate caches.
  *
- * - What it saves: a query of the first database for every request.
- * - Cold, it costs a query for each key, and pages of `PAGE` keys that are read beside the first ones: of 10,000 keys about
- *   twenty queries. Full, the key that was used longest ago goes: beyond `MOST_KEYS` keys in turn a request costs a query.
- *   Old, it costs a look at what has changed, at most one in `CHECKED_MS`, however many keys there are: one row, and
- *   one more for each changed key. Beyond `MOST_CHANGES` of these the cache is cold again.
+ * - It saves a query of the first database for every request.
+ * - Cold, it costs a query for each key, and pages of `PAGE` keys that are read beside the first ones: of 10,000 keys
+ *   about twenty queries. Full, the key that was used longest ago goes: beyond `MOST_KEYS` keys in turn a request costs
+ *   a query. Old, it costs a look at what has changed, at most one in `CHECKED_MS`, however many keys there are: one
+ *   row, and one more for each changed key. Beyond `MOST_CHANGES` of these the cache is cold again.
  * - A key that was changed counts as it was for `CHECKED_MS` and the time of a query, and never for `REMEMBERED_MS`: a
  *   cache that could not look for so long waits until it has. Whether a key has expired is no matter of the cache.
- * - It is invalidated by the revisions in `key_changes`, which triggers write: changes by any hand count. A database that was
- *   restored to an earlier time has a lower revision, which makes the cache cold.
+ * - It is invalidated by the revisions in `key_changes`, which triggers write: changes by any hand count. A database
+ *   that was restored to an earlier time has a lower revision, which makes the cache cold.
  *
- * Ids that no key has are remembered too, so that repeating one costs nothing; these have a small room of their own, where
- * inventing keys displaces none.
+ * Ids that no key has are remembered too, so that repeating one costs nothing; these have a small room of their own,
+ * where inventing keys displaces none.
  */
 import { isRemembered, REMEMBERED_MS } from "../../core/credentials.ts";
 import { BoundedMap } from "../../memory.ts";
@@ -30,7 +30,7 @@ const PAGE = 1_000;
 const MOST_PAGES = 50;
 /** The least time between two reads of the changes. */
 const CHECKED_MS = 10_000;
-/** How long a request waits for a look that another has begun. */
+/** How long a request waits for a check that another has begun. */
 const PATIENCE_MS = 5_000;
 
 export type RememberedKey = {
@@ -41,13 +41,13 @@ export type RememberedKey = {
 };
 
 export class KeyCache {
-  /** The key used last at the end. */
+  /** The most recently used key is at the end. */
   readonly #keys = new BoundedMap<RememberedKey>(MOST_KEYS);
   /** The revision at which there was no key of the id. */
   readonly #unknown = new BoundedMap<number>(MOST_UNKNOWN);
   /** The remembered keys are as they were at this revision or later; undefined while nothing is remembered. */
   #revision: number | undefined;
-  /** When the last look that succeeded was begun, epoch ms. */
+  /** When the last successful check was begun, epoch ms. */
   #checkedAt = 0;
   #checking: Readonly<{ startedAt: number; done: Promise<void> }> | undefined;
   /** The id after which the next page begins; undefined when there is no more to read. */
@@ -64,7 +64,7 @@ export class KeyCache {
     return key;
   }
 
-  /** Reads a key, with one query; null when there is none of that id. */
+  /** Reads a key, with one query; null when no key has that id. */
   async lookUp(services: Services, id: string): Promise<RememberedKey | null> {
     const startedAt = services.now();
     const { key: credentials, revision } = await lookUpKey(services.db, id);
@@ -82,18 +82,18 @@ export class KeyCache {
     return key;
   }
 
-  /** False for what was read before the last look: a change since then has been seen, and will not be again. */
+  /** False for keys read before the last check: a change since then has been seen, and will not be seen again. */
   #isNew(revision: number): boolean {
     return this.#revision !== undefined && revision >= this.#revision;
   }
 
-  /** Looks at what has changed when it is time, and waits for it where what is remembered no longer counts. */
+  /** Checks for changes when it is time, and waits for the result if the cached keys no longer count. */
   async #refresh(services: Services): Promise<void> {
     const now = services.now();
     if (this.#revision === undefined || isRemembered(this.#checkedAt, now, CHECKED_MS)) return;
     const checking = this.#check(services, now, this.#revision);
     if (isRemembered(this.#checkedAt, now, REMEMBERED_MS)) return;
-    // Each request has a timer of its own: the one that looks may be gone.
+    // Each request has its own timer, because the request that checks may be gone.
     await within(services, PATIENCE_MS, checking);
   }
 
@@ -147,7 +147,7 @@ export class KeyCache {
     const ended = () => {
       this.#isPaging = false;
     };
-    // What could not be read now is looked up when it is used.
+    // A key that could not be read now is looked up when it is used.
     services.background(reading.then(ended, ended));
   }
 }

@@ -53,7 +53,7 @@ export const createKey = service(permission, async (call, input: NewKey) => {
   return ok(await addKey(call, { name, tenant, scopes, destination, confirm, expiresAt }));
 });
 
-/** Stores a key. Its secret is in this result alone. */
+/** Stores a key. Its secret is only in this result. */
 async function addKey(
   { services: { db, now }, changed }: Call,
   fields: Omit<ApiKeyInsert, "id" | "hash" | "createdAt">,
@@ -74,7 +74,7 @@ async function refuseAnother(db: D1Database, destination: string) {
   return conflict(`The destination has ${MOST_POLL_KEYS} keys: revoke one that is no longer used`);
 }
 
-/** The destination that a key is to poll alone; undefined where it is bound to none. */
+/** The only destination that a key may poll; undefined if it is not bound to one. */
 async function inboxFor(
   db: D1Database,
   principal: Principal,
@@ -121,8 +121,8 @@ export const getPollKeys = service(pollKeys, async ({ services: { db }, principa
 type NewOfInbox = Readonly<{ destination: string; input: NewPollKey }>;
 
 /**
- * Creates a key that polls the destination, and nothing else. A visit has no scopes to hand on: that the visitor may read
- * the destination's events is what its rights say. `key` is shown only in this result.
+ * Creates a key that polls the destination, and nothing else. A visit has no scopes to pass on: its rights allow the
+ * visitor to read the destination's events. `key` is shown only in this result.
  */
 export const createPollKey = service(pollKeys, async (call, { destination, input }: NewOfInbox) => {
   const { services, principal } = call;
@@ -163,7 +163,7 @@ function viewOf(row: StoredApiKey): KeyView {
     tenant: row.tenant,
     scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
     destination_id: row.destination,
-    // Whatever it was edited into: it binds the key.
+    // Returned even if it was edited into something else, because it binds the key.
     confirm: row.confirm === null ? null : "dashboard",
     made_in: row.madeIn === "portal" ? "portal" : null,
     created_at: isoTime(row.createdAt),

@@ -1,6 +1,6 @@
 /**
- * API keys. A revoked key stays as a tombstone, so that its id is never given again; no list shows it. `tenant`, where
- * given, hides the keys of other tenants and those bound to none.
+ * API keys. A revoked key stays as a tombstone, so that its id is never reused; no list shows it. `tenant`, if given,
+ * hides the keys of other tenants and those bound to none.
  */
 import { and, eq, getTableColumns, gt, isNull, lte, or, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
@@ -17,7 +17,7 @@ export async function insertKey(db: D1Database, row: ApiKeyInsert): Promise<Stor
 
 const { name: _, createdAt: __, ...credentialColumns } = getTableColumns(apiKeys);
 
-/** What authenticates requests with a key. */
+/** The columns that authenticate requests with a key. */
 export type KeyCredentials = Omit<StoredApiKey, "name" | "createdAt">;
 
 /** The revision of all keys at the time of the query: every change of a key gives a higher one. */

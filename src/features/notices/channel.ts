@@ -9,7 +9,7 @@ import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import { mailboxOf } from "../notifications/mail.ts";
 
-/** The channel; undefined where there is none, or an edit by hand has made it unreadable. */
+/** The channel; undefined if there is none, or an edit by hand has made it unreadable. */
 export function noticeChannelOf({
   noticeChannel,
   noticeTarget,
@@ -24,7 +24,7 @@ export function noticeKindsOf(services: Pick<Services, "mailer" | "config">): re
   return noticeKinds.filter((kind) => kind !== "mail" || mailboxOf(services) !== undefined);
 }
 
-/** What readers see of a target: an address, or a URL without the path and query, which may be a credential. */
+/** The part of a target that readers see: an address, or a URL without the path and query, which may be a credential. */
 export function shownNoticeTarget(target: string): string {
   const url = URL.parse(target);
   return url === null || !target.startsWith("http") ? target : `${url.origin}/…`;

@@ -1,9 +1,10 @@
 /**
- * Notices to owners of endpoints in trouble: reports come in here, and a step for each endpoint decides (core/notices.ts) and sends.
+ * Notices to owners of endpoints in trouble: reports come in here, and a step for each endpoint decides
+ * (core/notices.ts) and sends.
  *
- * A notice channel is no destination, so trouble at a channel causes no notice. A destination without a channel costs nothing:
- * whether it has one is in the row that every caller has at hand. Between claim and result a step sends at most once; an
- * invocation that dies there has used up the hour.
+ * A notice channel is not a destination, so trouble at a channel causes no notice. A destination without a channel
+ * costs nothing: every caller already has the row that shows whether it has one. Between claim and result a step sends
+ * at most once; an invocation that dies there has used up the hour.
  */
 
 import { type EndpointNow, noticePauseMs, noticeStep } from "../../core/notices.ts";
@@ -47,7 +48,7 @@ export const noticing = queuedJob<NoticeRow & Readonly<{ state: string }>>({
       return (await forgetNotice(db, row)) ? undefined : now();
     const endpoint = await endpointNow(services, destination);
     const at = now();
-    // Who comes too late makes the step again: what was reported meanwhile may change it.
+    // A step that lost a race is repeated, because the reports meanwhile may change it.
     if (endpoint === undefined)
       return (await postponeNotice(db, row, row, at + UNREACHABLE_MS)) ? at + UNREACHABLE_MS : at;
     const step = noticeStep(channel, row, endpoint, at);

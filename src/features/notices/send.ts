@@ -1,6 +1,6 @@
 /**
- * Sending a notice, once. It never repeats by itself: whether it may be sent again is for the caller to decide, and where the
- * channel may have taken it without saying so, the answer is `unknown`.
+ * Sending a notice, once. It never repeats by itself: the caller decides whether to send again. If the channel may have
+ * taken the notice without confirming it, the answer is `unknown`.
  */
 
 import { linkHostOf } from "../../config.ts";
@@ -29,7 +29,7 @@ const NOTICE_TYPE = "endpoint.notice";
 
 const TIMEOUT_MS = 10_000;
 
-/** The page of the portal that shows the endpoint. It opens for who has a session there: a notice gives no rights. */
+/** The page of the portal that shows the endpoint. It opens only with a session: a notice gives no rights. */
 export function endpointLink({ config }: Pick<Services, "config">, id: string): string | undefined {
   const host = linkHostOf(config);
   return host && `https://${host}/portal/endpoints/${id}`;
@@ -109,7 +109,7 @@ function bodyOf({ now }: Services, { kind, language }: NoticeChannel, notice: No
   });
 }
 
-/** Signed with the endpoint's secret, as its events are; none of what else its requests have goes to another host. */
+/** Signed with the endpoint's secret, like its events; other parts of its requests do not go to another host. */
 async function byHttp(
   services: Services,
   row: Destination,
@@ -145,7 +145,7 @@ function refused(fault: string): NoticeSent {
   return { kind: "refused", fault };
 }
 
-/** Whether a request that failed so has not been taken by anybody. */
+/** Whether a request that failed in this way was certainly not taken. */
 function isCertain(kind: string): boolean {
   return kind === "refused" || kind === "dns" || kind === "tls" || kind === "challenged";
 }

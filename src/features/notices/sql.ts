@@ -1,7 +1,7 @@
 /**
- * Trouble at destinations with a notice channel: a row for each, from the first report until nothing is left to report. Every
- * change raises the revision; a step changes only what is as it has read it, so that two steps never send the same hour's notice.
- * Raw SQL, because reports merge in the statement that stores them.
+ * Trouble at destinations with a notice channel: a row for each, from the first report until nothing is left to report.
+ * Every change raises the revision; a step changes only rows that are unchanged since it read them, so that two steps
+ * never send the same hour's notice. Raw SQL, because reports merge in the statement that stores them.
  */
 import { eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
@@ -98,7 +98,7 @@ export function claimNotice(db: D1Database, { id, revision }: Seen, now: number,
   return wasChanged(db.prepare(sql).bind(id, revision, now, nextStepAt));
 }
 
-/** The claimed notice has been sent. What was reported since the claim stays. */
+/** The claimed notice has been sent. Reports since the claim stay. */
 export async function markNoticeSent(
   db: D1Database,
   id: string,

@@ -1,4 +1,4 @@
-/** Notices in words, in the languages of the portal. Names and hosts are shown as they are: who sends them escapes them. */
+/** Notices in words, in the languages of the portal. Names and hosts are not escaped here: the sender does that. */
 import type { EndpointNow, NoticeEvent } from "../../core/notices.ts";
 import { type OperationalMessage, oneLine, type Severity } from "../../core/operational-message.ts";
 import type { PortalLanguage } from "../../core/portal-access.ts";
@@ -11,7 +11,7 @@ export type Notice = Readonly<{
   endpoint: Pick<Destination, "id" | "url" | "description">;
   /** Since when its circuit has been open, epoch ms; null: it is closed, or the notice is not about it. */
   openedAt: number | null;
-  /** How the endpoint is; undefined in a test. */
+  /** The state of the endpoint; undefined in a test. */
   now?: EndpointNow;
   /** The page of the portal that shows the endpoint, where the deployment's host is known. */
   link: string | undefined;

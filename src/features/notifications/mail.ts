@@ -1,7 +1,7 @@
 /**
- * Mails: the operational events to the operator, for operators without a receiver of their own; and to a tenant, when
- * Breakwater has disabled one of its destinations, or a notice goes by mail (features/notices). They are few, whatever happens: one an hour about the same thing, and
- * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
+ * Mails: the operational events to the operator, for operators without a receiver; and to a tenant, when Breakwater has
+ * disabled one of its destinations, or a notice goes by mail (features/notices). Their number is limited: one an hour
+ * about the same subject, and `MAILS_AN_HOUR` in all to the operator, and to each tenant.
  */
 
 import { linkHostOf } from "../../config.ts";
@@ -33,8 +33,8 @@ export async function mail(services: Services, event: OperationalEvent): Promise
 }
 
 /**
- * Mails a tenant, at its `contact_email`, that Breakwater has disabled one of its destinations, with a link to its portal.
- * Safe to repeat within an hour. A failure is logged. Not where a notice of it goes to a channel of the tenant's own.
+ * Mails a tenant, at its `contact_email`, that Breakwater has disabled one of its destinations, with a link to its
+ * portal. Safe to repeat within an hour. A failure is logged. Not sent if a notice goes to a channel of the tenant.
  */
 export async function mailContact(services: Services, change: StatusChange): Promise<void> {
   const reason = DISABLED.find((one) => one === change.reason);
@@ -63,11 +63,11 @@ export function mailboxOf({ mailer, config: { alertEmail } }: Pick<Services, "ma
 
 type Mail = Readonly<{
   to: string;
-  /** Whose limit of mails an hour counts. */
+  /** The reader whose limit of mails an hour counts. */
   reader: string;
-  /** What it is about: one mail an hour. */
+  /** The subject, about which one mail an hour is sent. */
   about: string;
-  /** Of its log line. */
+  /** The name of its log line. */
   fields: Readonly<Record<string, unknown>>;
   subject: string;
   text: string;
@@ -125,7 +125,7 @@ const WEEK_MS = 7 * 24 * 60 * 60_000;
 
 /**
  * A link to the tenant's portal, which opens it once within a week; undefined where the deployment's host is not known.
- * What its visitor may do is what the tenant's portal allows.
+ * Its visitor has the rights that the tenant's portal allows.
  */
 async function portalLink({ config, db, now }: Services, tenant: string): Promise<string | undefined> {
   const host = linkHostOf(config);

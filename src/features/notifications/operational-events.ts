@@ -1,6 +1,6 @@
 /**
- * Operational events: whom they are about, what happened, when, and the figures. None contains a secret or a body; of a
- * destination's URL only the host. Their schemas are documented for receivers in features/notifications/webhooks.ts.
+ * Operational events: their subject, what happened, when, and the figures. None contains a secret, a body, or more of a
+ * destination's URL than the host. Their schemas are documented for receivers in features/notifications/webhooks.ts.
  */
 
 import type { Alert, Crossing, DeadLetterDigest } from "../../core/alerts.ts";
@@ -22,11 +22,11 @@ export type OperationalEvent = Readonly<{
 }>;
 
 /** The part of a destination that an event shows. */
-export type Named = Pick<Destination, "id" | "tenant" | "url">;
+export type NamedDestination = Pick<Destination, "id" | "tenant" | "url">;
 
 /** A destination's circuit has opened or closed, or a retry storm has begun or ended. */
 export function alertEvent(
-  destination: Named,
+  destination: NamedDestination,
   alert: Alert,
   { at, figures }: SettleResult,
 ): OperationalEvent {
@@ -49,7 +49,7 @@ export function statusEvent(change: StatusChange): OperationalEvent {
 
 /** Deliveries of a destination have ended dead: its dead-letter digest. */
 export function deadEvent(
-  destination: Named,
+  destination: NamedDestination,
   { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
   at: number,
 ): OperationalEvent {
@@ -57,8 +57,8 @@ export function deadEvent(
   return { ...event, key: `delivery.dead ${destination.id} ${since}` };
 }
 
-/** A delivery has ended dead, and those of the same key wait until somebody decides. */
-export function heldEvent(destination: Named, event: number, at: number): OperationalEvent {
+/** A delivery has ended dead, and those of the same key wait for a decision. */
+export function heldEvent(destination: NamedDestination, event: number, at: number): OperationalEvent {
   const ids = { delivery_id: deliveryId(event, destination.id), event_id: eventId(event) };
   return { ...about(destination, "delivery.held", at, ids), key: `delivery.held ${ids.delivery_id} ${at}` };
 }
@@ -74,7 +74,7 @@ type Lag = Readonly<{
 
 /** A consumer of a polled destination lags behind, or no longer does. Once for each lag. */
 export function lagEvent(
-  destination: Named,
+  destination: NamedDestination,
   { consumer, lagMs, fetchedAt, isEnd, since }: Lag,
   at: number,
 ): OperationalEvent {
@@ -102,7 +102,7 @@ export function thresholdEvent(crossing: Crossing, at: number): OperationalEvent
 }
 
 function about(
-  { id, tenant, url }: Named,
+  { id, tenant, url }: NamedDestination,
   type: OperationalType,
   at: number,
   figures: Readonly<Record<string, unknown>>,

@@ -45,8 +45,8 @@ export async function notify(
 }
 
 /**
- * Stores the events and mails them. Safe to repeat: an event is stored once, by its key. A failure is logged, not thrown,
- * because the caller's own work is done whether or not anybody is notified of it.
+ * Stores the events and mails them. Safe to repeat: an event is stored once, by its key. A failure is logged, not
+ * thrown, because the caller's work is done even if the notification fails.
  * @param published changes of status that count as published once the events are stored
  */
 export async function publish(
@@ -110,10 +110,10 @@ export async function publishStatusChanges(
     const event = statusEventOf(services, change);
     return event ? [{ change, event }] : [];
   });
-  // A trigger has stored the report: who is killed here leaves it to the next cron.
+  // A trigger has stored the report: if this invocation is killed here, the next cron publishes it.
   for (const { id, isNoticed } of changes)
     if (isNoticed) await noticing.enqueue(services, id, services.now());
-  // Before they count as published: who is killed between leaves them to the next cron.
+  // Before they count as published: if this invocation is killed between, the next cron publishes them.
   for (const { change } of raised) await mailContact(services, change);
   await publish(services, [...raised.map(({ event }) => event), ...others], changes);
 }
@@ -133,7 +133,7 @@ export async function publishStatusChangeOf(services: Services, destination: str
   await publishStatusChanges(services, await findUnpublished(services, { ids: [destination], at }));
 }
 
-/** For the cron: publishes changes that those who made them could not publish. */
+/** For the cron: publishes changes that their makers could not publish. */
 export async function publishLeftovers(services: Services): Promise<void> {
   await publishStatusChanges(
     services,

@@ -1,4 +1,4 @@
-/** Who receives notifications, and the limit on mails. */
+/** The receivers of notifications, and the limit on mails. */
 
 import { OPERATOR } from "../../core/principal.ts";
 import { HOUR_MS } from "../../core/rollups.ts";

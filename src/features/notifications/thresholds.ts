@@ -1,11 +1,11 @@
 /**
  * Threshold alerts: every 15 minutes the fleet's figures are compared with their thresholds, and those crossed are
- * published. Only where somebody receives notifications, because it costs a call to each gate.
+ * published. Only if notifications have a receiver, because it costs a call to each gate.
  *
- * Gates are queried, and report nothing by themselves: a call costs $0.15 a million and is made only while somebody
- * listens, where a row that each gate in use wrote for it would cost a dollar a million, and more load on the first database.
- * A round queries up to 50,000 (core/fleet-round.ts); in a larger fleet the next one goes on behind it, and the alert says
- * how many destinations it is of.
+ * Gates are queried, and report nothing by themselves: a call costs $0.15 a million and is made only while there is a
+ * receiver, whereas a row written by each gate in use would cost a dollar a million, and more load on the first
+ * database. A round queries up to 50,000 (core/fleet-round.ts); in a larger fleet the next round continues, and the
+ * alert says how many destinations it is about.
  *
  * Destinations of the operator itself are left out, so that their trouble causes no notification.
  */
@@ -29,7 +29,7 @@ import type { Destination } from "../../store/destination.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../../store/stats.ts";
 import { moveCursor, readCursor } from "../../store/sweep.ts";
 import { destinationsBehind, fleetSize, watchedDestinations } from "../../store/watched-destinations.ts";
-import { COUNTED, depthsOf, MOST_SHOWN, queryGates, type Seen } from "../stats/fleet.ts";
+import { COUNTED, depthsOf, type FleetMember, MOST_SHOWN, queryGates } from "../stats/fleet.ts";
 import { checkLags } from "./lags.ts";
 import { mailboxOf } from "./mail.ts";
 import { thresholdEvent } from "./operational-events.ts";
@@ -41,14 +41,14 @@ const EVERY_MINUTES = 15;
 const PAGE = 250;
 const STEP = 2_000;
 const STEP_MS = 15_000;
-/** With so many further databases the figures are read in another invocation than the cron's. */
+/** The number of further databases from which on the figures are read in another invocation than the cron's. */
 const BESIDE_CRON = 10;
 /** Destinations whose backlog is counted beyond `COUNTED`, and how far. */
 const DEEP = 10;
 const DEEP_COUNTED = 10_000;
 /** Destinations whose deliveries retrying for a day are counted, when those are too many in all. */
 const AGES_READ = 10;
-/** Each of them is a query of every database: so many at most, of the 1,000 that D1 allows an invocation. */
+/** The most of them, because each is a query of every database and D1 allows an invocation 1,000. */
 const AGE_QUERIES = 300;
 
 /**
@@ -63,13 +63,13 @@ export async function checkThresholds(services: Services): Promise<void> {
   await continueCheck(services, newRound(row, now));
 }
 
-/** Goes on with a round; at its end, publishes what has crossed its threshold. */
+/** Continues a round; at its end, publishes the figures that have crossed their thresholds. */
 export async function continueCheck(services: Services, begun: FleetRound): Promise<void> {
   if (isOver(begun, services.now())) return finish(services, begun);
   const round = await lookOn(services, begun);
   const from = nextFrom(round);
   if (from !== begun.from) await moveCursor(services.db, "alerts", { at: round.beganAt, row: from });
-  // The figures of backlogs want queries of every database: with several, in an invocation that has made none.
+  // The figures of backlogs need queries of every database: with several, in an invocation that has made none.
   const isHere = isOver(round, services.now()) && (services.further ?? []).length < BESIDE_CRON;
   if (isHere) return finish(services, round);
   await orLogged(services, { what: "thresholds_not_checked" }, () =>
@@ -77,7 +77,7 @@ export async function continueCheck(services: Services, begun: FleetRound): Prom
   );
 }
 
-/** Looks at as many destinations as one invocation may. */
+/** Reads as many destinations as one invocation may. */
 async function lookOn(services: Services, begun: FleetRound): Promise<FleetRound> {
   const startedAt = services.now();
   let round = begun;
@@ -94,7 +94,7 @@ async function lookOn(services: Services, begun: FleetRound): Promise<FleetRound
   return round;
 }
 
-function lookAt(row: Destination, figures: Seen["figures"]) {
+function lookAt(row: Destination, figures: FleetMember["figures"]) {
   if (figures === undefined) return {};
   return { watched: watchedOne({ row, figures }), day: figures.windows["24h"]?.sum ?? emptyCounters(0) };
 }
@@ -160,7 +160,7 @@ async function withBacklogs(
   });
 }
 
-function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">): WatchedDestination {
+function watchedOne({ row, figures }: Pick<FleetMember, "row" | "figures">): WatchedDestination {
   const hour = figures?.windows["1h"]?.sum ?? emptyCounters(0);
   return { id: row.id, hour, backlog: 0, isPaused: row.status === "paused" };
 }

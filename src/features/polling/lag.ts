@@ -13,7 +13,7 @@ import { mapAtOnce } from "../../time.ts";
 export type ConsumerLag = Readonly<{
   destination: Destination;
   consumer: ConsumerView;
-  /** For how long the oldest event that it has not committed could be fetched; 0 where there is none. */
+  /** For how long the oldest event that it has not committed could be fetched; 0 if there is none. */
   lagMs: number;
 }>;
 
@@ -36,7 +36,7 @@ export async function lagsOf(services: Services, destinations: readonly Destinat
   return found.map((one, i) => ({ ...one, lagMs: lagMsOf(one.consumer, since[i] ?? null, now) }));
 }
 
-/** @param since when the oldest event that it has not committed was accepted, late ones aside; null: there is none */
+/** @param since when the oldest event that it has not committed was accepted, late ones excepted; null: there is none */
 export function lagMsOf({ lateSince }: ConsumerView, since: number | null, now: number): number {
   return Math.max(0, now - Math.min(since ?? now, lateSince ?? now));
 }

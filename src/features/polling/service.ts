@@ -1,7 +1,7 @@
 /**
- * Polling: consumers of a polled destination fetch pages of its events and commit them. The destination's gate knows what is
- * handed out (gate/inbox.ts), this reads the events from D1. A page counts when the gate has taken it: what is
- * read beside another request is read again.
+ * Polling: consumers of a polled destination fetch pages of its events and commit them. The destination's gate knows
+ * what is handed out (gate/inbox.ts), this reads the events from D1. A page counts when the gate has taken it; if
+ * another request was faster, the page is read again.
  */
 
 import { eventAt } from "../../core/bundle.ts";
@@ -61,7 +61,7 @@ const COUNTED_PACKS = 1_000;
 
 const UNREACHABLE = "The destination's inbox cannot be reached at the moment";
 
-/** The next events of a consumer, which nobody else gets while they are handed out to it. */
+/** The next events of a consumer, which no other process gets while they are handed out to it. */
 export const pollDestination = service(
   polling,
   async ({ services, principal }, { id, ...query }: At<PollQuery>) => {
@@ -85,7 +85,7 @@ export const pollDestination = service(
 /** `fault`: why there is no data in the version that the destination gets. */
 type Polled = LoadedDelivery & Readonly<{ fault?: string }>;
 
-/** A page for callers that have another form of it, as the Svix API. */
+/** A page for callers that show it in another form, like the Svix API. */
 export type LoadedPage = Readonly<{
   deliveries: readonly Polled[];
   iterator: string;
@@ -184,7 +184,7 @@ export const commitPoll = service(
   },
 );
 
-/** The consumer begins anew at a time, and what is handed out to it counts no longer. */
+/** The consumer starts over at a time, and its handed-out pages no longer count. */
 export const seekPoll = service(
   polling,
   async ({ services, principal }, { id, consumer, since }: At<SeekInput>) => {
@@ -295,7 +295,7 @@ async function nextPage(
       if (deliveries === undefined) return unavailable(LATER_VERSION);
       if (deliveries.length > 0)
         return { page: next.page, deliveries, isLast: false, hasMoved: false, againAt: null };
-      // Everything in it is gone by now.
+      // All events of the page are gone by now.
       await atInbox(services, id, "commitPage", { consumer, page: next.page, returned: [] });
       continue;
     }
@@ -374,7 +374,7 @@ async function inVersions(
 
 const TOO_MUCH = "more has been converted than one page may have: return the event, or fetch smaller pages";
 
-/** The message that a queue would get. */
+/** The message that a queue would get for the event. */
 async function polledEvent(
   services: Services,
   sender: Sender,

@@ -1,6 +1,6 @@
 /**
- * Visits of the portal. A visit is a session that a portal link has opened. What its visitor may do is worked out for each
- * request, from the tenant's settings as they are now and from what the link said.
+ * Visits of the portal. A visit is a session that a portal link has opened. The visitor's rights are computed for each
+ * request, from the tenant's present settings and from the link.
  */
 import {
   accessUnder,
@@ -69,7 +69,7 @@ export async function findVisitor(services: Services, token: string) {
   return visitorIn(services, await sessionOf(services, "portal_session", token));
 }
 
-/** Who an agent's token stands for: the visitor in whose visit it was made. Undefined where that has ended. */
+/** The principal of an agent's token: the visitor in whose visit it was made. Undefined if that has ended. */
 export async function findVisitorsAgent(services: Services, token: string): Promise<Principal | undefined> {
   const free = await visitorIn(services, await sessionOf(services, "agent", token));
   if (free) return agentIn(free.visitor);

@@ -1,12 +1,12 @@
 /**
- * Running a replay, step by step: a step looks at the destination and makes a portion of the replay's deliveries wait; missing
- * ones are planned first. Drains do all the sending, through the gate, as with all waiting deliveries.
+ * Runs a replay, step by step: a step checks the destination and makes a portion of the replay's deliveries wait;
+ * missing ones are planned first. Drains do all the sending, through the gate, as with all waiting deliveries.
  *
  * A step whose message arrives twice finds the cursor moved or its time not come, and does nothing.
  */
 
 import type { ReplayReason } from "../../core/reasons.ts";
-import type { Kept } from "../../core/retention.ts";
+import type { RetentionTimes } from "../../core/retention.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { recentAttempts } from "../../core/rollups.ts";
 import { atGate } from "../../gate/client.ts";
@@ -85,7 +85,8 @@ async function observedHealth(
 }
 
 /** A step, of the part of the replay in one of the databases. */
-type StepPlan = PaceStep & Readonly<{ part: ReplayPart; pace: number; health: ReplayHealth; kept: Kept }>;
+type StepPlan = PaceStep &
+  Readonly<{ part: ReplayPart; pace: number; health: ReplayHealth; kept: RetentionTimes }>;
 
 /**
  * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
@@ -141,7 +142,7 @@ async function portionOf(
   services: Services,
   { db, replay }: ReplayPart,
   destination: Destination,
-  { size, kept }: Readonly<{ size: number; kept: Kept }>,
+  { size, kept }: Readonly<{ size: number; kept: RetentionTimes }>,
 ): Promise<Portion> {
   if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
   if (isOfEnded(replay)) {

@@ -1,9 +1,9 @@
 /**
  * The pace of a replay: how many deliveries a minute it makes wait again.
  *
- * Dead letters have waited for days, live traffic has not. So a replay begins at the rate asked for, doubles it in five
- * minutes while nothing is wrong, and halves it in one while something is. It never makes up for time that it lost, and
- * makes nothing wait while the destination is blocked or the backlog does not shrink.
+ * Dead letters have waited for days, live traffic has not. So a replay begins at the requested rate, doubles it in five
+ * minutes while nothing is wrong, and halves it in one while something is. It never catches up on lost time, and makes
+ * nothing wait while the destination is blocked or the backlog does not shrink.
  */
 export type Observed = Readonly<{
   /** The destination admits nothing: it is paused or held, or its circuit is not closed. */
@@ -26,7 +26,7 @@ export type PaceStep = Readonly<{ portion: number; waitMs: number }>;
 
 const DOUBLES_IN_MS = 300_000;
 const HALVES_IN_MS = 60_000;
-/** The pace stays between a tenth and ten times the rate asked for. */
+/** The pace stays between a tenth and ten times the requested rate. */
 const RANGE = 10;
 /** The most that a pause between two steps counts as: a replay may have been paused for a night. */
 const LONGEST_MS = 60_000;
@@ -64,8 +64,8 @@ export function stepAt(pace: number, health: ReplayHealth): PaceStep {
 }
 
 /**
- * How long a replay of so many deliveries takes while nothing is wrong, ms: it begins at the rate asked for, doubles that every
- * five minutes up to ten times of it, and never exceeds what the destination takes.
+ * How long a replay of this many deliveries takes while nothing is wrong, ms: it begins at the requested rate, doubles
+ * that every five minutes up to ten times of it, and never exceeds what the destination takes.
  * @param asked deliveries per minute; @param most the destination's rate per minute
  */
 export function expectedDurationMs(count: number, asked: number, most: number): number {

@@ -1,6 +1,6 @@
 /**
- * Replays: started, listed, shown, paused, resumed and cancelled. A replay requeues the ended deliveries of a destination, or
- * plans missing ones, at a rate that follows how they do (job.ts, pace.ts).
+ * Replays: started, listed, shown, paused, resumed and cancelled. A replay requeues the ended deliveries of a
+ * destination, or plans missing ones, at a rate that depends on their success (job.ts, pace.ts).
  */
 
 import { type Permission, refuseTag } from "../../core/principal.ts";
@@ -64,7 +64,7 @@ export const startReplay = service(resending, async ({ services, principal, chan
   return ok(replay);
 });
 
-/** What became of the replay of one destination. */
+/** The result for the replay of one destination. */
 export type StartedReplay = Readonly<{ id: string; result: Result<Replay, RefusalKind> }>;
 
 /** Starts a replay of each of the destinations. Each is started or refused by itself, in the order given, each once. */
@@ -85,7 +85,10 @@ export const ESTIMATED = 1_000;
 
 export type ReplayEstimate = Readonly<{
   destination: Destination;
-  /** The most that it can send, of any type and tag, up to `ESTIMATED`, which stands for more; undefined where only the replay finds them. */
+  /**
+   * The most that it can send, of any type and tag, up to `ESTIMATED`, which means that there may be more; undefined if
+   * only the replay can find them.
+   */
   count: number | undefined;
   /** While nothing is wrong; undefined like the count. */
   durationMs: number | undefined;

@@ -1,24 +1,24 @@
 /**
- * Retention by tenants and types, every minute: erases the content of events that are older than their tenant or type keeps
- * them, and that lists have hidden since; and that of delivered events of tenants which keep no payloads. Their rows stay
- * until the deployment's retention removes the whole bundle.
+ * Retention by tenants and types, every minute: erases the content of events that are older than their tenant or type
+ * keeps them, and that lists have hidden since; and that of delivered events of tenants which keep no payloads. Their
+ * rows stay until the deployment's retention removes the whole bundle.
  *
- * Walks go over the bundles of each database in the order of their ids. Each passes a bundle once, when something may be due
- * in it, and never comes back:
+ * Walks go over the bundles of each database in the order of their ids. Each passes a bundle once, when something may
+ * be due in it, and never comes back:
  * - `payload_free` follows the newest bundles a minute behind: by then most are delivered.
- * - `kept_7` and the like, one for each number of days that is set for anybody, follow so many days behind.
+ * - `kept_7` and the like, one for each number of days that is set for anybody, follow that many days behind.
  *
- * A bundle of which something is left then (a delivery has not ended, the event is due later, the bundle failed or cannot be
- * read) is put on a list, with the time to look at it again. So the work follows what there is to erase, not what is stored.
- * - `kept_again` goes over everything when such a setting has been changed, and once a day: for what was set for events
- *   that the walks had passed. It decides by headers, of which one statement reads many.
- * - `kept_logs` goes over everything once: versions before could erase an event and leave what receivers had answered.
+ * A bundle with a remainder (a delivery has not ended, the event is due later, the bundle failed or cannot be read) is
+ * put on a list, with the time to check it again. So the work depends on what is to be erased, not on what is stored.
+ * - `kept_again` goes over everything when such a setting has been changed, and once a day: for settings of events that
+ *   the walks had passed. It decides by headers, of which one statement reads many.
+ * - `kept_logs` goes over everything once: former versions could erase an event and leave receivers' answers.
  *
- * A step has a budget of D1 queries and of time, which walks and list share evenly: so a large backlog of one tenant keeps
- * the walks that serve the others no longer than its share. A bundle with very many destinations is continued where the step
- * before has stopped. A step that comes twice finds erased what it would erase.
+ * A step has a budget of D1 queries and of time, which walks and list share evenly: so a large backlog of one tenant
+ * delays the walks for the others by no more than its share. A bundle with very many destinations is continued where
+ * the step before has stopped. A repeated step finds its events erased.
  *
- * Where nothing is set for anybody, a minute costs one query of a few rows.
+ * Without such settings, a minute costs one query of a few rows.
  */
 
 import { headersOf, indexesOf, isErased, type Plan, type StoredHeader } from "../../core/bundle.ts";
@@ -35,15 +35,15 @@ import {
   contentLimitsOf,
   eventsDone,
   eventsInInboxes,
-  type Later,
   type LimitsInUse,
   limitsInUse,
+  type PostponedBundle,
   planOfBundle,
   saveLater,
   type WalkedBundle,
   walkOn,
 } from "../../store/content-retention.ts";
-import { hasEnded, type Over, overBy } from "../../store/delivery-filter.ts";
+import { type Cutoffs, hasEnded, overBy } from "../../store/delivery-filter.ts";
 import { type Extent, eraseFrom } from "../../store/erase.ts";
 import type { BegunErasure } from "../../store/schema.ts";
 import { type KeptWalk, moveCursor, type Position, readCursors } from "../../store/sweep.ts";
@@ -59,11 +59,14 @@ const OVER: Extent = { cancels: false, tags: true, keys: "removed" };
 /** A delivered event is shown as before, found by its tags, and a repeat of its request gets the first answer. */
 const DELIVERED: Extent = { cancels: false, tags: false, keys: "kept" };
 
-/** A walk that follows the newest bundles goes on where it has stopped, for ever; a round ends, and begins anew when it is due. */
+/**
+ * A walk that follows the newest bundles always continues where it stopped; a round ends, and starts over when it is
+ * due.
+ */
 type Round = Readonly<{
   cursor: KeptWalk;
   kind: "follows" | "round";
-  /** Bundles that were accepted longer ago are looked at, in ms. */
+  /** The age from which bundles are checked, in ms. */
   ageMs: number;
   /** Whether it has something to do; its position is that of its last step, and `at` when it came to its end or began. */
   isDue: (position: Position) => boolean;
@@ -73,7 +76,7 @@ type Round = Readonly<{
 /** Workers' clocks differ a little: a change this long before a round may have come after it. */
 const SKEW_MS = 2 * MINUTE_MS;
 
-/** The walks for what is in use; none when nothing is. */
+/** The walks for the settings in use; none without settings. */
 function roundsFor({ days, payloadFree, changedAt }: LimitsInUse, now: number): Round[] {
   if (days.length === 0 && !payloadFree) return [];
   const free: Round = {
@@ -112,13 +115,13 @@ export const contentRetention = periodicJob({
   },
 });
 
-/** The rest of a bundle, without its id; undefined: nothing. */
-type Left = Omit<Later, "bundle"> | undefined;
+/** The remainder of a bundle, without its id; undefined: there is none. */
+type Left = Omit<PostponedBundle, "bundle"> | undefined;
 
 class ContentStep {
   readonly #turn: Turn;
   readonly #services: Services;
-  readonly #over: Over;
+  readonly #over: Cutoffs;
   readonly #rounds: readonly Round[];
   /** Events whose content has been erased. */
   erased = 0;
@@ -130,7 +133,7 @@ class ContentStep {
     this.#rounds = rounds;
   }
 
-  /** Goes on with the walks through the database, and with its list; returns whether there is more to look at. */
+  /** Continues the walks through the database, and its list; returns whether more is left to check. */
   async eraseIn(db: D1Database): Promise<boolean> {
     const names = this.#rounds.map(({ cursor }) => cursor);
     const cursors = await readCursors(db, names);
@@ -169,7 +172,7 @@ class ContentStep {
     return (await walkFrom(position, page, mayContinue)).more;
   }
 
-  /** Returns how many of the bundles it has looked at. The rest of these is on the list then. */
+  /** Returns how many of the bundles it has checked. The remainders of these are on the list then. */
   async #lookAtAll(
     db: D1Database,
     bundles: readonly WalkedBundle[],
@@ -193,7 +196,7 @@ class ContentStep {
     return looked;
   }
 
-  /** Looks at the bundles of the list that are due; returns whether more are. */
+  /** Checks the bundles of the list that are due; returns whether more are. */
   async #goThroughList(db: D1Database, mayContinue: MayContinue): Promise<boolean> {
     for (;;) {
       const listed = await bundlesLater(db, this.#over.now, LATER_PAGE);
@@ -220,7 +223,7 @@ class ContentStep {
     return contentLimitsOf(this.#services.db, tenants, types);
   }
 
-  /** Erases what is due of a bundle. A failure of one bundle is logged, and the bundle looked at again later. */
+  /** Erases what is due of a bundle. A failure of one bundle is logged, and the bundle checked again later. */
   async #lookAt(
     db: D1Database,
     bundle: WalkedBundle,
@@ -294,7 +297,7 @@ class ContentStep {
     }
   }
 
-  /** Returns how many destinations have been seen to, when it may not go on. */
+  /** Returns how many destinations are done, when it may not continue. */
   async #erase(
     db: D1Database,
     id: number,
@@ -313,7 +316,7 @@ class ContentStep {
 
 /** The findings of a page of bundles. */
 class Found {
-  readonly later: Later[] = [];
+  readonly later: PostponedBundle[] = [];
   readonly unreadable: UnreadableBundle[] = [];
 
   cannotRead(bundle: UnreadableBundle, now: number): Left {
@@ -321,7 +324,7 @@ class Found {
     return { lookAt: now + LATEST_AGAIN_MS };
   }
 
-  /** Whether a bundle has been stopped in the middle of. */
+  /** Whether the step stopped in the middle of a bundle. */
   isBegun(): boolean {
     return this.later.some(({ begun }) => begun !== undefined);
   }
@@ -359,11 +362,11 @@ function earlier(one: NonNullable<Left>, other: Left): NonNullable<Left> {
   return other && other.lookAt < one.lookAt ? other : one;
 }
 
-/** An undelivered event is looked at again after an eighth of its age, but no sooner and no later than this. */
+/** An undelivered event is checked again after an eighth of its age, but no sooner and no later than this. */
 const AGAIN_MS = 15 * MINUTE_MS;
 const LATEST_AGAIN_MS = 6 * HOUR_MS;
 
-/** @param dueAt of the event; a scheduled one is looked at a minute later, as others are */
+/** @param dueAt of the event; a scheduled one is checked a minute later, like others */
 function againAt(dueAt: number, now: number): number {
   const pause = Math.min(LATEST_AGAIN_MS, Math.max(AGAIN_MS, (now - dueAt) / 8));
   return Math.ceil(Math.max(now + pause, dueAt + MINUTE_MS));

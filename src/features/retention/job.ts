@@ -3,8 +3,8 @@
  *
  * A walk goes over the bundles of each database in the order of their ids. It passes bundles with deliveries that have
  * not ended, or that a running replay may still come to; when it reaches bundles that are too young, it begins again
- * from the lowest, so that nothing is passed for ever. Where nothing is old, it reads two rows and writes none. Two steps at
- * once remove the same bundles, once.
+ * from the lowest, so that no bundle is skipped for ever. If nothing is old, it reads two rows and writes none. Two
+ * steps at once remove the same bundles, once.
  */
 import { cursorOf, inEachDatabase, periodicJob, walkFrom } from "../../jobs/runner.ts";
 import { reportUnreadable } from "../../jobs/unreadable.ts";

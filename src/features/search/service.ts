@@ -1,7 +1,7 @@
 /**
- * Search: from an id to the thing that has it, and from words and conditions to events and deliveries.
+ * Search: finds the record of an id, and events and deliveries by words and conditions.
  *
- * Ids and the caller's own names are looked up. A search with conditions that only deliveries have is a list of deliveries.
+ * Ids and the caller's names are looked up. A search with conditions that only deliveries have is a list of deliveries.
  * Everything else is searched for in events, the newest first: see store/events.ts.
  */
 import type { z } from "zod";
@@ -48,7 +48,7 @@ import {
   type searchQuery,
 } from "./schema.ts";
 
-/** A page of what was found. `looked_back_to`: what was accepted later has been found; null on the last page. */
+/** A page of what was found. `looked_back_to`: events accepted later have been found; null on the last page. */
 type SearchPage = Readonly<{
   data: SearchResultJson[];
   next_cursor: string | null;
@@ -119,7 +119,7 @@ const isState = (word: string) => deliveryStates.some((one) => one === word);
 
 // ── Conditions ──
 
-/** A day stands for its beginning, in UTC. */
+/** A day means its beginning, in UTC. */
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
 /** The conditions with the names that lists have for them. */
@@ -260,7 +260,7 @@ function deliveryResult({ delivery, event, destination }: LoggedDelivery): Found
 
 type DeliveriesShown = Pick<SearchResultJson, "deliveries" | "delivery_count">;
 
-/** Where each of the events goes, and how far it is. As they are stored: no gate is called. */
+/** The destinations of each event, and its progress. As they are stored: no gate is called. */
 async function deliveriesShown(
   services: Services,
   events: readonly number[],

@@ -1,6 +1,6 @@
 /**
  * Sessions of pages. One is stored, and its signed token is in a cookie: every request looks up whether the session and
- * the key behind it are still valid. A token of the dashboard is none of the portal, and the other way round.
+ * the key behind it are still valid. A token of the dashboard is not valid in the portal, and vice versa.
  */
 
 import type { Principal } from "../../core/principal.ts";
@@ -92,7 +92,7 @@ async function recordOf(
 type SessionRights = Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal"> &
   Partial<Pick<OpenSession, "keyConfirm">>;
 
-/** Who makes the requests of a session: its key, with the key's end, so that nothing that it makes outlives the key. */
+/** The principal of a session's requests: its key, with the key's end, so that nothing that it creates outlives the key. */
 export function principalOf(session: SessionRights): Principal {
   const { id, keyId, keyExpiresAt, tenant, scopes, portal, keyConfirm = null } = session;
   return {

@@ -1,6 +1,6 @@
 /**
- * Sessions at the dashboard and the portal. They are stored, and not only signed into a cookie, so that signing out ends a
- * session wherever its cookie has been copied to, revoking a key ends all of its sessions at once, and a portal link opens
+ * Sessions at the dashboard and the portal. They are stored, and not only signed into a cookie, so that signing out
+ * also ends copies of the session's cookie, revoking a key ends all of its sessions at once, and a portal link opens
  * one session and no second one.
  */
 import { and, eq, gt, inArray, isNull, lt, or } from "drizzle-orm";

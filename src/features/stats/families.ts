@@ -43,11 +43,11 @@ import {
 import {
   COUNTED,
   type Fleet,
+  type FleetMember,
   fleetSum,
   type QueueBacklog,
   queueBacklogs,
   readFleet,
-  type Seen,
 } from "./fleet.ts";
 
 /** Labels of attempts by their number, as `ATTEMPT_BOUNDS` divides them. */
@@ -127,11 +127,11 @@ export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] 
   ];
 }
 
-/** Figures of one thing, by name: the help and the value of each; null: there is no sample of it. */
+/** Figures of one object, by name: the help and the value of each; null: there is no sample of it. */
 type Figures<T> = Readonly<Record<string, readonly [help: string, value: (of: T) => number | null]>>;
 type Labelled<T> = readonly (readonly [labels: Labels, of: T])[];
 
-/** A family for each figure, with a sample of each thing. */
+/** A family for each figure, with a sample of each object. */
 function familiesFor<T>(make: typeof gauge, things: Labelled<T>, figures: Figures<T>): Family[] {
   return Object.entries(figures).map(([name, [help, value]]) => {
     const samples = things.map(([labels, of]) => ({ labels, value: value(of) }));
@@ -271,7 +271,7 @@ function destinationGauges({ seen }: Fleet): Family[] {
 }
 
 /** The figures of the destinations whose gates have answered. */
-function reachedOf(seen: Fleet["seen"]): Labelled<NonNullable<Seen["figures"]>> {
+function reachedOf(seen: Fleet["seen"]): Labelled<NonNullable<FleetMember["figures"]>> {
   return seen.flatMap(({ row, figures }) => (figures ? [[{ destination: row.id }, figures] as const] : []));
 }
 
@@ -357,7 +357,7 @@ function databaseFamilies({ system: { databases, unreadable } }: Health): Family
   ];
 }
 
-/** Which destinations the figures are of. */
+/** The destinations that the figures are about. */
 function coverageFamilies({ seen, sampled, total, unreachable }: Fleet): Family[] {
   return [
     gauge("destinations", "Number of destinations; of more than 10000, an estimate.", [{ value: total }]),

@@ -2,9 +2,9 @@
  * The figures of many destinations, read from their gates on demand: they cost nothing while nobody reads them, and are
  * never stale.
  *
- * A read is bounded: so many gates, a few at a time. Where there are more destinations, the active ones are shown, and
- * rates are estimated from as many random ones, because the active ones are not representative. Analytics Engine counts
- * all of them.
+ * A read is bounded: a maximum of gates, a few at a time. If there are more destinations, the active ones are shown,
+ * and rates are estimated from as many random ones, because the active ones are not representative. Analytics Engine
+ * counts all of them.
  */
 
 import type { FiguresQuery, GateFigures } from "../../core/gate-view.ts";
@@ -36,7 +36,7 @@ export type Depth = Backlog &
     held: number;
   }>;
 
-export type Seen = Readonly<{
+export type FleetMember = Readonly<{
   row: Destination;
   depth: Depth;
   /** Undefined when the gate did not answer. */
@@ -45,9 +45,9 @@ export type Seen = Readonly<{
 
 export type Fleet = Readonly<{
   /** The destinations that are shown: all, or the active ones. */
-  seen: readonly Seen[];
-  /** The destinations that sums and rates are computed from: `seen` where that is all of them, else random ones. */
-  sampled: readonly Pick<Seen, "row" | "figures">[];
+  seen: readonly FleetMember[];
+  /** The destinations that sums and rates are computed from: `seen` if that is all of them, else random ones. */
+  sampled: readonly Pick<FleetMember, "row" | "figures">[];
   /** The number of destinations; of more than 10,000, an estimate. */
   total: number;
   unreachable: number;
@@ -68,7 +68,7 @@ async function sample(
   services: Services,
   { tenant }: StatsScope,
   query: FiguresQuery,
-  seen: readonly Seen[],
+  seen: readonly FleetMember[],
 ): Promise<Fleet["sampled"]> {
   const rows = await drawnDestinations(services, tenant, MOST_SHOWN, services.random);
   const known = new Map(seen.map((one) => [one.row.id, one]));
@@ -83,7 +83,7 @@ export async function readDestinations(
   services: Services,
   destinations: readonly Destination[],
   query: FiguresQuery,
-): Promise<readonly Seen[]> {
+): Promise<readonly FleetMember[]> {
   const [depths, figures] = await Promise.all([
     depthsOf(services, destinations),
     queryGates(services, destinations, query),

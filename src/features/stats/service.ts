@@ -10,7 +10,7 @@ import { isoTime } from "../../time.ts";
 import { service, tenantService } from "../service.ts";
 import { expose } from "./exposition.ts";
 import { ATTEMPT_NUMBERS, scrape } from "./families.ts";
-import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "./fleet.ts";
+import { type Depth, type Fleet, type FleetMember, fleetSeries, fleetSum, readFleet } from "./fleet.ts";
 
 type Scope = Readonly<{ window: StatsWindow; destination: string | undefined; tenant: string | undefined }>;
 
@@ -71,7 +71,7 @@ function statsView(fleet: Fleet, window: StatsWindow) {
   };
 }
 
-function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
+function destinationView({ row, depth, figures }: FleetMember, window: StatsWindow) {
   const sum = figures?.windows[window]?.sum;
   if (!figures || !sum) return [];
   const { circuit, traffic } = figures.view;

@@ -1,4 +1,7 @@
-/** Polling of MCP Events: a client reads the log of its tenant's events by a cursor of its own. Nothing is stored for it. */
+/**
+ * Polling of MCP Events: a client reads the log of its tenant's events by a cursor, which it keeps. Nothing is stored
+ * for it.
+ */
 
 import { eventFilter } from "../../core/event-filter.ts";
 import { checked } from "../../core/field-errors.ts";
@@ -19,7 +22,7 @@ import { service } from "../service.ts";
 import type { PollParams } from "./schema.ts";
 import { unknownCursor } from "./service.ts";
 
-/** How soon a client that has read everything comes again. */
+/** The pause after which a client that has read everything polls again. */
 const NEXT_POLL_MS = 10_000;
 
 /** An event occurrence, as a webhook has it. */

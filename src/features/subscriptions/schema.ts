@@ -1,4 +1,4 @@
-/** What MCP Events takes from clients, and gives them (SEP-3415). Members that are not known are passed over. */
+/** The inputs and results of MCP Events (SEP-3415). Unknown members are ignored. */
 import { z } from "@hono/zod-openapi";
 
 const NAME_EXPECTED = "expected the name of an event that events/list has";

@@ -78,7 +78,7 @@ type Subscribed = Readonly<{
   id: string;
   refreshBefore: string;
   cursor: string;
-  /** Whether events that the client's cursor asked for are not sent. */
+  /** Whether events after the client's cursor are left out. */
   truncated: boolean;
 }>;
 
@@ -89,8 +89,8 @@ type Unconfirmed = Readonly<{ kind: "unconfirmed"; reason: ChallengeFault }>;
 type Subscribing = Readonly<{ params: SubscribeParams; requestUrl: string }>;
 
 /**
- * Subscribes, or renews the subscription of the same client, URL, event and arguments. A receiver that is not known to want it is
- * asked first, and gets nothing else until it has consented.
+ * Subscribes, or renews the subscription of the same client, URL, event and arguments. A receiver without known consent
+ * is challenged first, and gets nothing else until it has consented.
  */
 export const subscribe = service(
   { scope: "admin", action: "create_endpoint", role: "configure" },
@@ -121,7 +121,7 @@ export const subscribe = service(
   },
 );
 
-/** Ends the subscription. One that is not there is no refusal of its own: the adapter decides. */
+/** Ends the subscription. A missing one is reported to the adapter, which decides. */
 export const unsubscribe = service(
   { scope: "admin", action: "delete_endpoint", role: "configure" },
   async (call: Call, params: UnsubscribeParams) => {
@@ -135,7 +135,7 @@ export const unsubscribe = service(
   },
 );
 
-/** Who subscribes: a visit of the portal, an API key, or the operator's own key. */
+/** The subscriber: a visit of the portal, an API key, or the operator's own key. */
 function subscriberOf({ session, key }: Principal): string {
   return session?.id ?? key ?? "admin";
 }
@@ -229,7 +229,7 @@ async function startOf(
   return { at, isLater: at > from };
 }
 
-/** Whether what was accepted between is sent too. */
+/** Whether events that were accepted between are sent too. */
 async function replayed(caller: Caller, row: Destination, since: number, now: number): Promise<boolean> {
   if (since >= now) return true;
   const range = { since, until: now + 1, include: "missing", matching: true } as const;
@@ -248,10 +248,10 @@ function expiryOf(
   return Math.min(now + lifetimeMs(ttlMs), expiresAt);
 }
 
-/** A replaced secret signs too for so long: deliveries are under way. */
+/** How long a replaced secret still signs: deliveries are under way. */
 const OVERLAP_S = 300;
 
-/** A renewal shows that the client is there: what has paused the subscription by itself is over. */
+/** A renewal shows that the client is there: an automatic pause of the subscription ends. */
 async function renewed(call: Call, row: Destination, params: SubscribeParams): Promise<Result<Subscribed>> {
   const { services, principal, changed } = call;
   const { secret } = params.delivery;
@@ -283,7 +283,7 @@ function secretErrors({ delivery: { secret } }: SubscribeParams): FieldError[] {
   return errorIf(!isUsable, "delivery.secret", `is a string of ${secret.length} characters`, expected);
 }
 
-/** The error of a cursor that is none. */
+/** The error of an invalid cursor. */
 export function unknownCursor(given: string): FieldError[] {
   const expected = "a cursor that this server has given, or null to begin now";
   return errorAt("cursor", `is ${JSON.stringify(given.slice(0, 100))}`, expected);

@@ -1,9 +1,10 @@
 /**
- * The configuration of a tenant as JSON: its settings and its destinations, exported to be kept or reviewed, and imported
- * into the same deployment or another one. Destinations keep their ids, so that importing twice changes nothing more.
+ * The configuration of a tenant as JSON: its settings and its destinations, exported to be kept or reviewed, and
+ * imported into the same deployment or another one. Destinations keep their ids, so that importing twice changes
+ * nothing more.
  *
- * Secrets are left out unless the operator asks for them. A destination that is imported without its signing secret gets a
- * new one; one without the values of its headers or credentials is created paused, for somebody to set them.
+ * Secrets are left out unless the operator requests them. A destination that is imported without its signing secret
+ * gets a new one; one without the values of its headers or credentials is created paused, until they are set.
  */
 
 import { z } from "@hono/zod-openapi";
@@ -144,7 +145,7 @@ export const importTenant = service({ scope: "admin" }, async (call, input: Impo
   });
 });
 
-/** Destinations read at once: a tenant has at most so many by default. */
+/** Destinations read at once: the most that a tenant has by default. */
 const PAGE = 1_000;
 /** Bytes of a document at most. */
 export const MOST_IMPORT_BYTES = 2 * 1024 * 1024;
@@ -162,7 +163,7 @@ async function destinationsOf(db: D1Database, tenant: string): Promise<Destinati
 
 type FormerVersions = Awaited<ReturnType<typeof formerVersions>>;
 
-/** The pins by which a destination that is created later gets what this one gets. */
+/** The pins by which a destination that is created later gets the same versions. */
 function pinsOf(row: Destination, former: FormerVersions): Readonly<Record<string, number>> {
   const pins = Object.entries({ ...former(row), ...destinationView(row).event_versions });
   return Object.fromEntries(pins.toSorted(([a], [b]) => (a < b ? -1 : 1)));
@@ -327,7 +328,7 @@ async function changeStored(call: Call, steps: readonly Step[]) {
   return undefined;
 }
 
-/** Creates all that are to be created, or none. */
+/** Creates all new destinations, or none. */
 async function createAll(
   { services, principal, changed }: Call,
   steps: readonly Step[],
@@ -346,7 +347,7 @@ async function createAll(
   return Promise.all(
     wanted.map(async ({ row, secret, omitted }) => ({
       id: row.id,
-      // One that came with the document is known.
+      // A secret that came with the document is known.
       ...(omitted.includes("secret") && (await shownOfSecret(secret))),
       omitted: omitted.filter((one) => one !== "secret"),
     })),

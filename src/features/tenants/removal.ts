@@ -17,10 +17,10 @@ const REVOKE_KEYS = "UPDATE api_keys SET revoked_at = ?2 WHERE tenant = ?1 AND r
 const END_SESSIONS = `
   UPDATE sessions SET ended_at = ?2 WHERE tenant = ?1 AND ended_at IS NULL AND expires_at > ?2`;
 
-/** What agents have asked for says what the tenant has. */
+/** Agents' requests reveal the tenant's data. */
 const FORGET_ACTIONS = "DELETE FROM agent_actions WHERE tenant = ?1";
 
-/** What was set is gone; `deleted_at` makes links worthless that were made before. */
+/** Settings are removed; `deleted_at` makes links worthless that were made before. */
 const CLEAR_SETTINGS = `
   INSERT INTO tenant_settings (tenant, deleted_at, created_at, updated_at) VALUES (?1, ?2, ?2, ?2)
   ON CONFLICT (tenant) DO UPDATE SET contact_email = NULL, retention_days = NULL, payload_free = 0, functions_off = 0,
@@ -43,7 +43,7 @@ export async function eraseTenantRows(db: D1Database, tenant: string, job: Erasu
 }
 
 /**
- * Whether a portal link is from before its tenant was deleted, epoch ms. One that does not say when it was made may be.
+ * Whether a portal link is from before its tenant was deleted, epoch ms. A link without a time may be.
  * @param deletedAt of the tenant's settings
  */
 export function isLinkVoid(issuedAt: number | undefined, deletedAt: number | null | undefined): boolean {

@@ -1,6 +1,6 @@
 /**
- * Tenants. One comes into being when something names it, so every valid name is a tenant. Settings of a tenant are read by
- * principals of that tenant too, and changed by the operator's alone.
+ * Tenants. One comes into being when something names it, so every valid name is a tenant. Settings of a tenant are read
+ * by principals of that tenant too, and changed only by the operator's.
  */
 import { changesBetween } from "../../core/audit.ts";
 import { tenantPortalShape } from "../../core/portal-access.ts";
@@ -32,7 +32,7 @@ export const getTenant = service({ scope: "read" }, async ({ services, principal
   return ok(settingsView(tenant, await findTenantSettings(services.db, tenant)));
 });
 
-/** Changes what the input has; the rest stays. */
+/** Changes the fields of the input; the others stay. */
 export const changeTenant = service(
   { scope: "admin", role: "configure" },
   async (
@@ -79,7 +79,7 @@ export function settingsErrors({ config }: Services, { retention_days: days }: T
   return retentionErrors(days, config);
 }
 
-/** Sets what the input has, and shows the settings as they are then. */
+/** Sets the fields of the input, and shows the settings afterwards. */
 export async function setSettings(
   { db, now }: Services,
   tenant: string,
@@ -96,7 +96,7 @@ export async function setSettings(
   return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
 }
 
-/** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
+/** Whether the caller may see the tenant; an invalid name is visible to none. */
 export function isVisible(principal: Principal, tenant: string): boolean {
   return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
 }

@@ -36,7 +36,7 @@ export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
   </figure>
 );
 
-/** Fields with their types and limits. `marksRequired` is for requests: of a response it would say nothing useful. */
+/** Fields with their types and limits. `marksRequired` is for requests: in a response it would not be useful. */
 export const Fields: FC<{ label: string; fields: readonly DocumentedField[]; marksRequired?: boolean }> = ({
   label,
   fields,

@@ -6,7 +6,7 @@ import { problemStatuses, problemTypes } from "../problem-types.ts";
 import { curlOf, operationsOf } from "./reference.tsx";
 import { remedies, steps } from "./remedies.ts";
 
-/** @param origin where the deployment is */
+/** @param origin the deployment's */
 export function llmsText(document: Document, origin: string): string {
   return [
     `# Breakwater\n\n> ${document.info.description}`,

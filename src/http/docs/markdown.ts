@@ -2,9 +2,9 @@
 import type { Document, Operation } from "../openapi/document.ts";
 import { resolved, type SchemaObject } from "../openapi/examples.ts";
 import { type DocumentedField, documentedFieldsOf, typeWords } from "./fields.tsx";
-import { curlOf, type Described, operationsOf, parameterFields } from "./reference.tsx";
+import { curlOf, type DescribedOperation, operationsOf, parameterFields } from "./reference.tsx";
 
-/** @param origin where the examples send their requests */
+/** @param origin to which the examples send their requests */
 export function referenceMarkdown(document: Document, origin: string): string {
   const { info, tags, components } = document;
   const named = Object.entries(components.schemas).map(([name, schema]) => {
@@ -24,7 +24,7 @@ export function referenceMarkdown(document: Document, origin: string): string {
     .concat("\n");
 }
 
-function operationText(document: Document, described: Described, origin: string): string {
+function operationText(document: Document, described: DescribedOperation, origin: string): string {
   const { method, path, operation } = described;
   const { schemas } = document.components;
   const { summary, description, security, requestBody } = operation;

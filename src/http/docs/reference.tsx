@@ -130,7 +130,7 @@ const Sections: FC<{ document: Document; origin: string }> = ({ document, origin
 );
 
 /** The operations of a tag, in the order of their paths. */
-export function operationsOf(document: Document, tag: string): Described[] {
+export function operationsOf(document: Document, tag: string): DescribedOperation[] {
   const inOrder = Object.entries(document.paths).sort(([a], [b]) => (a < b ? -1 : 1));
   return inOrder.flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, operation]) =>
@@ -139,9 +139,9 @@ export function operationsOf(document: Document, tag: string): Described[] {
   );
 }
 
-export type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
+export type DescribedOperation = Readonly<{ method: Method; path: string; operation: Operation }>;
 
-type OperationProps = Readonly<{ described: Described; document: Document; origin: string }>;
+type OperationProps = Readonly<{ described: DescribedOperation; document: Document; origin: string }>;
 
 /** One operation: what it does, its parameters, its body and its responses. */
 const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {

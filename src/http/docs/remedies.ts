@@ -1,9 +1,9 @@
 /**
- * Why a delivery has not arrived yet, and what to do about it. The reference at /docs renders this as HTML, and
- * `npm run figures` writes it into docs/troubleshooting.md.
+ * The reasons why a delivery has not arrived yet, and what to do about each. The reference at /docs renders this as
+ * HTML, and `npm run figures` writes it into docs/troubleshooting.md.
  */
 
-/** What to check, in this order. */
+/** The questions to check, in this order. */
 export const steps: readonly string[] = [
   "The delivery: `GET /v1/deliveries/{id}`, or its event in the dashboard. `state` and `reason` say why it has not arrived, `next_attempt_at` or `waiting_until` when it continues, and `log` how each attempt ended.",
   "The destination: `GET /v1/destinations/{id}/health`, or its page in the dashboard. It shows whether the destination is paused, held or behind an open circuit, how much waits, and its traffic of the last 15 minutes.",

@@ -1,4 +1,4 @@
-/** What happens when a person approves what an agent has asked for: the tool is called as the agent calls it. */
+/** Carries out an agent's request that a person has approved: the tool is called as the agent calls it. */
 import { type Principal, refuseWithout } from "../../core/principal.ts";
 import { conflict, missing, type Result } from "../../core/result.ts";
 import { type ActionView, agentOf, decideAction, getAction } from "../../features/approvals/service.ts";
@@ -16,7 +16,7 @@ export function toolOf({ tool }: Pick<ActionView, "tool">): Tool | undefined {
 type Decision = Readonly<{ id: string; decision: "approved" | "refused"; origin: string }>;
 
 /**
- * Carries out what a person has decided.
+ * Carries out a person's decision.
  * @param origin of the page: links in the tool's answer begin with it
  */
 export function decide(caller: Caller, { id, decision, origin }: Decision): Promise<Result<unknown>> {

@@ -19,7 +19,7 @@ import { listEventKinds, subscribe, unsubscribe } from "../../features/subscript
 import { retryAfterOf } from "../problems.ts";
 import { fieldsOf, type RpcFault, type RpcRequest, rpcCodes } from "./message.ts";
 
-/** The codes of the draft, which ChatGPT knows, and those of the SEP, which asks for numbers of the specification. */
+/** The codes of the draft, which ChatGPT knows, and those of the SEP, which requires numbers of the specification. */
 const codes = {
   draft: { notFound: -32011, forbidden: -32012, exhausted: -32013, unsupported: -32014, callback: -32015 },
   sep: { notFound: -32023, forbidden: -32024, exhausted: -32025, unsupported: -32026, callback: -32027 },
@@ -28,7 +28,7 @@ const codes = {
 /** Methods that change something, and so count as changes. */
 export const changingEventMethods: readonly string[] = ["events/subscribe", "events/unsubscribe"];
 
-/** @param needsApproval whether a person approves what changes something */
+/** @param needsApproval whether a person approves changes */
 type EventsCall = Readonly<{ caller: Caller; needsApproval: boolean; requestUrl: string }>;
 
 type Method = (call: EventsCall, request: RpcRequest) => Promise<object>;
@@ -73,7 +73,7 @@ const CONSENT: Readonly<Record<ChallengeFault, string>> = {
   connection_refused: "The receiver at delivery.url cannot be reached",
 };
 
-/** The result of a method of MCP Events, or an error; undefined when it is none. */
+/** The result of a method of MCP Events, or an error; undefined when it is not such a method. */
 export async function eventsResult(call: EventsCall, request: RpcRequest) {
   const method = Object.hasOwn(methods, request.method) ? methods[request.method] : undefined;
   if (method === undefined) return undefined;
@@ -107,7 +107,7 @@ function paramsOf<T>(schema: z.ZodType<T>, request: RpcRequest): T {
   throw refusalFault(request, invalidFields(read));
 }
 
-/** @param what is not there, where something is not */
+/** @param what the missing object, if one is missing */
 function accepted<T>(
   request: RpcRequest,
   result: Readonly<{ kind: "ok"; value: T }> | Refused,

@@ -1,4 +1,7 @@
-/** Why a delivery has not arrived, and what to do about it: the words of the troubleshooting guide, beside the state now. */
+/**
+ * Explains why a delivery has not arrived, and what to do about it: the words of the troubleshooting guide, with the
+ * present state.
+ */
 import type { Result } from "../../core/result.ts";
 import { getDeliveryInFull } from "../../features/deliveries/service.ts";
 import { getDestinationHealth } from "../../features/destinations/health.ts";
@@ -57,7 +60,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
   };
 }
 
-/** The meaning of a reason, and its remedy; nothing where a delivery needs none. */
+/** The meaning of a reason, and its remedy; nothing if a delivery needs none. */
 export function remedyOf(reason: string | undefined): Readonly<{ meaning?: string; remedy?: string }> {
   const isNamed = (name: string) => remedies.find((one) => one.reason.split(", ").includes(name));
   const found =

@@ -33,7 +33,7 @@ export type RpcFault = Readonly<{
   status: number;
   code: number;
   message: string;
-  /** Absent where the message has none that can be read. */
+  /** Absent if the message has none that can be read. */
   id?: RpcId;
   data?: unknown;
 }>;
@@ -76,7 +76,7 @@ export function handshakeRevision(asked: string): string {
 
 type Unread = Omit<RpcRequest, "isStateless">;
 
-/** Whether the request is of the era without handshake; a fault where its headers and its body disagree. */
+/** Whether the request is of the era without handshake; a fault if its headers and its body disagree. */
 function eraOf({ method, params }: Unread, headers: Headers): boolean | RpcFault {
   const header = headers.get("mcp-protocol-version")?.trim();
   const meta = fieldsOf(params._meta);

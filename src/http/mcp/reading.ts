@@ -1,4 +1,4 @@
-/** The tools that read: what an operator needs to find out why something has not arrived. */
+/** The tools that read: they find out why an event has not arrived. */
 import { z } from "@hono/zod-openapi";
 import { parseExactly } from "../../core/json-value.ts";
 import { mapOk, ok } from "../../core/result.ts";

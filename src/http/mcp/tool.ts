@@ -1,4 +1,4 @@
-/** A tool of the MCP server: what it is to agents, and how it is called. */
+/** A tool of the MCP server: its description for agents, and how it is called. */
 import type { z } from "@hono/zod-openapi";
 import { checked } from "../../core/field-errors.ts";
 import { OUTSIDE } from "../../core/mcp-events.ts";
@@ -11,7 +11,7 @@ import { problemOf, retryAfterOf } from "../problems.ts";
 
 /**
  * @param origin of the request: links to the dashboard begin with it
- * @param needsApproval whether a person approves what changes something
+ * @param needsApproval whether a person approves changes
  */
 export type AgentCall = Caller & Readonly<{ origin: string; needsApproval: boolean }>;
 
@@ -60,7 +60,7 @@ export function changingTool<S extends z.ZodType>(definition: Definition<S> & Ef
   return { ...definition, annotations: annotationsOf(false, definition), isChanging: true };
 }
 
-/** Marks what was written outside of Breakwater. */
+/** Marks text from outside of Breakwater. */
 export function outside<T>(value: T): Readonly<{ [OUTSIDE]: T }> {
   return { [OUTSIDE]: value };
 }
@@ -83,7 +83,7 @@ type ToolResult = Readonly<{
   isError?: true;
 }>;
 
-/** Calls the tool with what an agent has given. A refusal is a result too: agents read it, and correct what they can. */
+/** Calls the tool with an agent's input. A refusal is a result too: agents read it, and correct their input. */
 export async function callTool(tool: Tool, call: AgentCall, given: unknown): Promise<ToolResult> {
   const result = refuseWithout(tool.permission, call.principal) ?? (await ran(tool, call, given));
   return result.kind === "ok" ? asText(result.value) : { ...asText(refusalView(result)), isError: true };
@@ -98,7 +98,7 @@ async function ran(tool: Tool, call: AgentCall, given: unknown): Promise<Result<
   );
 }
 
-/** The state of an action, for the agent that has asked for it. */
+/** The state of an action, for the agent that requested it. */
 export function actionShown(
   { id, tool, state, created_at, expires_at, decided_at, outcome }: ActionView,
   call: AgentCall,

@@ -1,6 +1,6 @@
 /**
- * The API of Svix under /api/v1, over the functions and routes of Breakwater's own: an SDK of Svix works against Breakwater
- * when its server URL is changed. Parts that are the same, different and missing are listed in docs/from-svix.md. A route
+ * The API of Svix under /api/v1, over Breakwater's functions and routes: an SDK of Svix works against Breakwater when
+ * its server URL is changed. Parts that are the same, different and missing are listed in docs/from-svix.md. A route
  * that is missing answers 501 and names itself.
  */
 import { Hono } from "hono";

@@ -61,7 +61,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     const input = await bodyOf(c, applicationInput);
     const before = await seenApplication(c);
     if (before) return changeAs(c, before, columnsOf(input));
-    // As in the Svix API, a `uid` that nothing has is created.
+    // As in the Svix API, an unused `uid` is created.
     const name = c.req.param("app");
     if (name.startsWith("app_") || (input.uid ?? name) !== name) refuseUnknown("application", name);
     const { row, isNew } = await createFrom(c, { ...input, uid: name });
@@ -115,7 +115,7 @@ export const applicationInput = z.object({
 
 type ApplicationInput = z.infer<typeof applicationInput>;
 
-/** The rate by its name of today or by the former one; undefined where neither is given. */
+/** The rate by its name of today or by the former one; undefined if neither is given. */
 export function rateIn(input: Partial<Pick<ApplicationInput, "throttleRate" | "rateLimit">>) {
   return input.throttleRate === undefined ? input.rateLimit : input.throttleRate;
 }
@@ -125,7 +125,7 @@ function columnsOf(input: ApplicationInput) {
   return { name, uid, metadata, ratePerSecond: rateIn(input) ?? null };
 }
 
-/** The application that the input describes: a new one, or the one that there is. */
+/** The application that the input describes: a new one, or the existing one. */
 async function createFrom(c: ApiContext, input: ApplicationInput) {
   const draft = { ...columnsOf(input), idempotencyKey: idempotencyKeyOf(c) };
   return granted(await createApplication(callerIn(c), draft));
@@ -135,7 +135,7 @@ async function changeAs(c: ApiContext, before: Application, change: ApplicationC
   return c.json(applicationView(granted(await updateApplication(callerIn(c), { before, change }))));
 }
 
-/** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
+/** The application of the path; as in the Svix API, a body may contain an application that does not exist yet. */
 export async function applicationFor(
   c: ApiContext,
   { application }: Readonly<{ application?: ApplicationInput | null | undefined }>,

@@ -1,9 +1,9 @@
 /**
  * Attempts: the entries of deliveries' logs, the newest first; the endpoints of a message; and resending.
  *
- * The lists read what is stored of deliveries, and call no gate. Those by endpoint page through deliveries, which have as
- * many attempts as they took: an iterator names the last delivery and attempt that were shown, so that what is new since then
- * moves nothing.
+ * The lists read stored deliveries, and call no gate. Those by endpoint page through deliveries, which have any number
+ * of attempts: an iterator names the last delivery and attempt that were shown, so that new ones since then move
+ * nothing.
  */
 
 import { z } from "@hono/zod-openapi";
@@ -102,7 +102,7 @@ async function attemptOf(c: ApiContext) {
   return { application, id, delivery };
 }
 
-/** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
+/** The 404 of the message, if it is missing; else that of the object within it. Only for this, a message is read whole. */
 async function missingOf(c: ApiContext, application: Application, ofThing: Response): Promise<Response> {
   await messageOf(c, application);
   return ofThing;
@@ -126,7 +126,10 @@ const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegat
 
 const MOST_DELIVERIES = 100;
 
-/** The position in each database behind which to go on, and of a delivery that was shown in part, until when (epoch ms). */
+/**
+ * The position in each database after which to continue, and for a delivery that was shown in part, until when (epoch
+ * ms).
+ */
 export const windowIterator = cursorParam(
   z.object({
     before: z.array(position).min(1),
@@ -202,7 +205,7 @@ export async function deliveryRecordsOf(
 
 type Timed<T> = Readonly<{ entry: T; at: number }>;
 
-/** From where each database's deliveries go on after those that are shown whole, with the next one as the first. */
+/** Where each database's deliveries continue after those that are shown whole, with the next one as the first. */
 function positionsBefore(
   services: Databases,
   before: Positions | undefined,
@@ -213,7 +216,7 @@ function positionsBefore(
     const isHere = ({ eventId }: FoundDelivery) => databaseNumberOf(eventId) === number;
     const last = shown.findLast(isHere);
     if (last) return { destinationId: last.destinationId, eventId: last.eventId };
-    // In front of it, so that what is newer by then stays out.
+    // A position before it, so that newer ones are left out.
     if (isHere(next)) return { destinationId: next.destinationId, eventId: next.eventId + 1 };
     return before?.[number] ?? START;
   });
@@ -244,7 +247,7 @@ async function attemptsOfMessage(c: ApiContext): Promise<Response> {
   return c.json({ ...page, data: page.data.map((one) => ({ ...one, msg })) });
 }
 
-/** The page after the entry with the id; after one that there is not, nothing. */
+/** The page after the entry with the id; empty if there is no such entry. */
 function pageAfter<T extends { id: string }>(
   entries: readonly T[],
   { limit, iterator }: { limit: number; iterator?: string | undefined },

@@ -1,6 +1,6 @@
 /**
- * Background tasks: replays of endpoints. `recover` sends what has failed once more, `bulk-replay` what has failed or what
- * was delivered, and `replay-missing` what the endpoint has never got. A task has the id of its replay.
+ * Background tasks: replays of endpoints. `recover` sends failed messages once more, `bulk-replay` failed or delivered
+ * ones, and `replay-missing` those that the endpoint has never got. A task has the id of its replay.
  */
 
 import { z } from "@hono/zod-openapi";
@@ -95,7 +95,7 @@ async function replayTask(c: ApiContext, asked: Asked): Promise<Response> {
       destination_id: row.id,
       include,
       since: isoTime(since),
-      // A `since` in the future is the fault that is reported, and not the end that follows from it.
+      // A `since` in the future is the reported fault, and not the end that follows from it.
       until: isoTime(until ?? Math.max(now(), since + 1)),
       event_types: eventTypes,
       tag,
@@ -103,7 +103,7 @@ async function replayTask(c: ApiContext, asked: Asked): Promise<Response> {
     names,
   );
   const started = await startReplay(callerIn(c), replay);
-  // The SDKs count their own repeats of a request: such a one gets the task that it has started.
+  // The SDKs count their own repeats of a request: a repeat gets the task that it has started.
   const isRepeat = started.kind === "conflict" && c.req.header("svix-retry-count") !== undefined;
   const other = isRepeat ? await replayUnderWay(db, row.id) : undefined;
   const isSame = other?.include === include && other.since === since;
@@ -152,7 +152,7 @@ async function replayTasks(c: ApiContext, page: TaskPage): Tasks {
   return { data: replays.filter(isOfApplication).map(taskView), next };
 }
 
-/** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
+/** Erasures of whole tenants are listed if this task is requested: they are jobs of another kind, in another order. */
 async function purges(c: ApiContext, { before, limit }: TaskPage): Tasks {
   const page = { before, limit: Math.min(limit, 100) };
   const { erasures, next } = granted(await getErasures(callerIn(c), page));

@@ -1,6 +1,4 @@
-/**
- * Messages that an endpoint has got and would get: counts of its messages by status, the messages, and the precheck of one.
- */
+/** The messages of an endpoint: counts by status, lists, and the precheck of one that it would get. */
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
@@ -81,7 +79,7 @@ const messagesQuery = z.object({
   expanded_statuses: flag,
 });
 
-/** The states that are one status; where a status stands for several, the answer distinguishes them. */
+/** The states that are one status; if a status covers several, the answer distinguishes them. */
 const stateOf: Readonly<Partial<Record<number, StoredState>>> = {
   [statuses.success]: "delivered",
   [statuses.fail]: "dead",

@@ -50,7 +50,7 @@ import {
   validated,
 } from "./shapes.ts";
 
-/** Where the endpoints of one kind are, and what their answers and inputs have of their own. */
+/** The paths of one kind of endpoints, and the particulars of their answers and inputs. */
 type EndpointKind = Readonly<{
   list: string;
   viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>;
@@ -101,7 +101,7 @@ export function registerKind(app: Hono<ApiEnv>, { list, viewOf, read }: Endpoint
       const changed = await changeEndpoint(c, { application, row }, replacing(read(input)));
       return c.json(viewOf(changed, application));
     }
-    // As in the Svix API, a `uid` that nothing has is created.
+    // As in the Svix API, an unused `uid` is created.
     if (name.startsWith("dst_") || (input.uid ?? name) !== name) refuseUnknown("endpoint", name);
     const created = await createEndpoint(c, application, read({ ...input, uid: name }));
     return c.json(viewOf(created, application), 201);
@@ -206,7 +206,7 @@ function replacing(input: EndpointInput): EndpointInput {
   return { disabled: false, ...input, ...Object.fromEntries(all) };
 }
 
-/** The value by its name of today or by a former one; undefined where neither is given. */
+/** The value by its name of today or by a former one; undefined if neither is given. */
 function givenAs({ name, former }: SvixName, input: EndpointInput): unknown {
   const given: Readonly<Record<string, unknown>> = input;
   return given[name] === undefined && former !== undefined ? given[former] : given[name];
@@ -256,7 +256,7 @@ async function createEndpoint(c: ApiContext, application: Application, input: En
   return granted(created, NAMES).row;
 }
 
-/** Changes everything at once, but for the status: what is refused changes nothing. */
+/** Changes everything at once, except the status: a refused change changes nothing. */
 async function changeEndpoint(c: ApiContext, endpoint: NamedEndpoint, input: EndpointInput) {
   const { application, row } = endpoint;
   const updated = await updateEndpoint(c, endpoint, fieldsOfEndpoint(input, application));
@@ -291,7 +291,7 @@ function isDisabled(row: Pick<Destination, "status">): boolean {
   return statusOf(row) === "paused";
 }
 
-/** A rate that is the application's is none of its own. */
+/** A rate equal to the application's is not the endpoint's own. */
 export function endpointView(row: Destination, application: Application) {
   const view = destinationView(row);
   const isOwnRate = view.rate_per_second !== rateOf(application);

@@ -106,15 +106,15 @@ function refuseUnsupported({ deprecated, schemas, groupName, featureFlag, featur
   ]);
 }
 
-/** A change is made anew, so many times in all, when another has changed the type meanwhile. */
+/** The number of times that a change is tried when others change the type meanwhile. */
 const TRIES = 3;
 
 type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
 
 /**
- * Creates or replaces the type. Fields that the Svix API does not know, its example and whether it is validated, stay as
- * they were.
- * @param inputFor what is to be there instead of what there is
+ * Creates or replaces the type. Fields that the Svix API does not know, its example and whether it is validated, stay
+ * as they were.
+ * @param inputFor the new input, given the present type
  */
 async function change(c: ApiContext, name: string, inputFor: (before: EventType | undefined) => Input) {
   for (let tries = 1; tries <= TRIES; tries++) {
@@ -128,7 +128,7 @@ async function change(c: ApiContext, name: string, inputFor: (before: EventType 
   return refuse(problem(409, "The event type is being changed by other requests at the same time"));
 }
 
-/** Changes the type that the path names: what the input leaves out stays. */
+/** Changes the type that the path names: omitted fields stay. */
 function changeKnown(c: ApiContext, input: Input): Promise<Changed> {
   const name = c.req.param("name") ?? "";
   return change(c, name, (before) => {

@@ -99,7 +99,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const asked = { tenant: application.id, event_id: idOfEvent(number ?? 0) };
     const begun = await beginErasure(callerIn(c), asked);
     if (begun.kind === "not_found") return notFoundProblem("message", c.req.param("msg"));
-    // So that it is gone when this is answered; the queue would do it a moment later.
+    // At once, so that it is gone when this is answered; the queue would do it a moment later.
     await erasing.step(c.get("services"), granted(begun).id);
     return c.body(null, 204);
   });
@@ -179,7 +179,7 @@ function rawTypeOf({ transformationsParams }: MessageInput): string {
   return given === undefined ? "application/json" : typeof given === "string" ? given : "";
 }
 
-/** The payload, or what the SDKs have put beside it to be sent as it is. */
+/** The payload, or the raw content that SDKs send beside it. */
 function payloadOf(input: MessageInput): unknown {
   const { rawPayload } = input.transformationsParams ?? {};
   if (typeof rawPayload !== "string") return input.payload;
@@ -231,7 +231,7 @@ async function createMessage(
   const requestKey = idempotencyKeyOf(c);
   const key = eventId !== null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
   const posted = await postEvents(sender, { events: [{ ...given, tenant: application.id }], key });
-  // The SDKs count their own repeats of a request: such a one gets the answer that was lost.
+  // The SDKs count their own repeats of a request: a repeat gets the answer that was lost.
   const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;
   const isTaken = posted.kind === "ok" ? posted.value.isReplayed && !isOwnRepeat : posted.kind === "conflict";
   if (eventId !== null && isTaken)
@@ -257,7 +257,7 @@ const typeList = z
   .transform((given) => given.split(","))
   .optional();
 
-/** What lists of messages and of attempts take. */
+/** The parameters of lists of messages and of attempts. */
 export const messageQuery = {
   ...pageQuery,
   channel: zodOf(channelShape).optional(),
@@ -323,12 +323,12 @@ export async function messageOf(c: ApiContext, application: Application): Promis
   return found?.kind === "ok" ? found.value : refuseUnknown("message", c.req.param("msg"));
 }
 
-/** The number that the path's id or `eventId` stands for, whether there is such a message or not. */
+/** The event's number for the path's id or `eventId`, whether or not there is such a message. */
 export async function messageNumberOf(c: ApiContext, application: Application): Promise<number | undefined> {
   return messageNumber(c.get("services"), application, c.req.param("msg") ?? "");
 }
 
-/** The number that an id or `eventId` stands for, whether there is such a message or not. */
+/** The event's number for an id or `eventId`, whether or not there is such a message. */
 export async function messageNumber(services: Services, { id: tenant }: Application, name: string) {
   return eventNumber(name) ?? eventOfKey(services, tenant, EVENT_ID + name);
 }
@@ -351,7 +351,7 @@ async function eventIdsOf(
   );
 }
 
-/** A message that was read alone. */
+/** A message that was read by itself. */
 export async function storedMessage(
   c: ApiContext,
   application: Application,
@@ -364,7 +364,7 @@ export async function storedMessage(
 
 type MessageEvent = Parameters<typeof view>[0] & Readonly<{ isErased: boolean }>;
 
-/** @param data what was posted; undefined where it is erased */
+/** @param data the posted data; undefined if it is erased */
 function messageView(
   event: MessageEvent,
   names: ReadonlyMap<number, string>,
@@ -375,7 +375,7 @@ function messageView(
   return view(event, names.get(event.id) ?? null, withContent ? payload : {});
 }
 
-/** As the Svix API shows the payload of a message that has none any more. */
+/** The form in which the Svix API shows an erased payload. */
 const ERASED = { expired: true };
 
 type Shown = Pick<StoredEvent, "id" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels">;

@@ -1,6 +1,6 @@
 /**
- * Requests from pages of the sender's own product (CORS), as svix-react makes them. Pages of the origins that may show the portal
- * may call the API with a key that they have. Cookies take no part in it.
+ * Requests from pages of the sender's product (CORS), as svix-react makes them. Pages of the origins that may show the
+ * portal may call the API with a key. Cookies play no part.
  */
 import type { MiddlewareHandler } from "hono";
 import type { ApiContext, ApiEnv } from "../context.ts";
@@ -10,7 +10,7 @@ function allowedOrigin(c: ApiContext): string | undefined {
   return portalOrigins.find((origin) => origin === c.req.header("origin"));
 }
 
-/** Lets such a page read the answer, whatever it is. */
+/** Lets such a page read every answer. */
 export const readableByPages: MiddlewareHandler<ApiEnv> = async (c, next) => {
   await next();
   const origin = allowedOrigin(c);
@@ -22,7 +22,7 @@ export const readableByPages: MiddlewareHandler<ApiEnv> = async (c, next) => {
 
 const HOUR_S = "3600";
 
-/** Answers what a browser asks before a request with a key; a page of another origin learns nothing. */
+/** Answers a browser's preflight request; a page of another origin learns nothing. */
 export const preflight: MiddlewareHandler<ApiEnv> = async (c, next) => {
   if (allowedOrigin(c) === undefined) return next();
   return c.body(null, 204, {

@@ -53,7 +53,7 @@ const readQuery = z.object({
 
 const seekInput = z.object({ after: timeParam });
 
-/** The destination that the path names by id or `uid`, and whose request it is; or the 404. */
+/** The destination that the path names by id or `uid`, with the caller; or the 404. */
 async function inboxOf(c: ApiContext) {
   const application = await applicationOf(c);
   const name = c.req.param("sink") ?? "";

@@ -17,7 +17,7 @@ import { overAnonymousLimit } from "../rate-limit.ts";
 import { applicationFor, applicationInput } from "./applications.ts";
 import { bodyOf, granted, optionalBoolean, refuseFields, unsupported, validated } from "./shapes.ts";
 
-/** Registered before authentication: it takes the token of an access, which is no API key. */
+/** Registered before authentication: it takes the token of an access, which is not an API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
   app.post("/api/v1/auth/logout", async (c) => {
     const services = c.get("services");
@@ -91,7 +91,7 @@ function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): Por
   const mayManage = capabilities.includes("ManageEndpoint");
   return {
     may_edit_endpoints: mayManage,
-    // Who manages an endpoint manages its secrets too (https://api.svix.com/docs#tag/Authentication).
+    // The right to manage an endpoint includes its secrets (https://api.svix.com/docs#tag/Authentication).
     may_transform: capabilities.includes("ManageTransformations"),
     may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
     may_resend: mayAttempt,

@@ -38,7 +38,7 @@ const codes: Readonly<Record<number, string>> = {
   503: "unavailable",
 };
 
-/** An error that is no validation error. */
+/** An error other than a validation error. */
 export function errorOf(status: number, detail: string, headers?: Headers): Response {
   const body = JSON.stringify({ code: codes[status] ?? "error", detail });
   const all = new Headers(headers);
@@ -60,7 +60,7 @@ export const inTheirShape: MiddlewareHandler<ApiEnv> = async (c, next) => {
       : errorOf(status, detail, headers);
 };
 
-/** Where a field may be; the body, where its name does not begin with one of them. */
+/** The places where a field may be; the body, if its name does not begin with one of them. */
 const PLACES = ["query", "path", "header"];
 
 function validationError({ field, fault, expected }: Pick<FieldError, "field" | "fault" | "expected">) {
@@ -84,13 +84,13 @@ export function granted<T, K extends RefusalKind>(result: Result<T, K>, names?: 
   return refuse(answerOf(names ? withFieldNames(result, inNames(names)) : result));
 }
 
-/** 204 for what a service has done; a refusal ends the request. */
+/** 204 for a service's success; a refusal ends the request. */
 export function noContent(c: ApiContext, result: Result<unknown>): Response {
   granted(result);
   return c.body(null, 204);
 }
 
-/** The value as the schema reads it; 422 with these names of its fields where it cannot. */
+/** The value as the schema reads it; 422 with these names of its fields if it is invalid. */
 export function validated<T>(schema: z.ZodType<T>, value: unknown, names: Names = {}): T {
   const read = checked(schema, value);
   return "data" in read ? read.data : refuse(invalid(read.map(inNames(names))));
@@ -102,7 +102,7 @@ export function refuseFields(errors: readonly (FieldError | false | 0 | "" | nul
   if (found.length > 0) refuse(invalid(found));
 }
 
-/** The error of something of the Svix API that Breakwater lacks: it is refused, so that nobody relies on it. */
+/** The error of something of the Svix API that Breakwater lacks: it is refused, so that no caller relies on it. */
 export function unsupported(field: string, instead: string): FieldError {
   return atField(field, "is not supported", instead);
 }
@@ -133,7 +133,7 @@ export const flag = z
   .transform((given) => given === "true")
   .optional();
 
-/** What every list takes. */
+/** The parameters of every list. */
 export const pageQuery = {
   limit: z
     .string()
@@ -143,7 +143,7 @@ export const pageQuery = {
   iterator: z.string().optional(),
 };
 
-/** What lists in order of id take besides. */
+/** Further parameters of lists in order of id. */
 export const orderedQuery = {
   ...pageQuery,
   order: z.enum(["ascending", "descending"], "expected ascending or descending").default("ascending"),
@@ -157,7 +157,7 @@ export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T)
   return { data, iterator, prevIterator: null, done: entries.length <= limit };
 }
 
-/** A page of a list that knows from where it goes on; undefined: it is the last one. */
+/** A page of a list, with the position where it continues; undefined: it is the last one. */
 export function pageBefore<T>(data: readonly T[], next: unknown) {
   const iterator = next === undefined ? null : encodeCursor(next);
   return { data, iterator, prevIterator: null, done: iterator === null };
@@ -171,7 +171,7 @@ export function inNames(names: Names): (error: FieldError) => FieldError {
   return (error) => ({ ...error, field: error.field.replace(/^[^.[#]+/, (first) => names[first] ?? first) });
 }
 
-/** 409 for a `uid` that something else has. */
+/** 409 for a `uid` that is taken. */
 export function uidTaken(what: string, uid: string | null | undefined) {
   return problem(409, `Another ${what} has the uid ${uid}`);
 }
@@ -184,13 +184,13 @@ export function idempotencyKeyOf(c: ApiContext): string | undefined {
 
 export const OPERATIONAL_WEBHOOKS = "/api/v1/operational-webhook/endpoint";
 
-/** Stands for the operator's tenant, whose destinations are the endpoints of operational webhooks. */
+/** Represents the operator's tenant, whose destinations are the endpoints of operational webhooks. */
 const operator: Application = {
   ...{ id: OPERATOR, uid: null, name: OPERATOR, ratePerSecond: null, metadata: null },
   ...{ createdAt: 0, updatedAt: 0 },
 };
 
-/** The application that the path names by id or `uid`, where the principal may see it. */
+/** The application that the path names by id or `uid`, if the principal may see it. */
 export async function seenApplication(c: ApiContext): Promise<Application | undefined> {
   if (c.req.path.startsWith(OPERATIONAL_WEBHOOKS)) return operator;
   const found = await findApplication(c.get("services").db, c.req.param("app") ?? "");
@@ -203,12 +203,12 @@ export async function applicationOf(c: ApiContext): Promise<Application> {
   return (await seenApplication(c)) ?? refuseUnknown("application", c.req.param("app"));
 }
 
-/** Whose request it is within the application's tenant, for a service. */
+/** The caller within the application's tenant, for a service. */
 export function callerWithin(c: ApiContext, { id: tenant }: Pick<Application, "id">): Caller {
   return { services: c.get("services"), principal: principalWithin(c.get("principal"), tenant) };
 }
 
-/** 404. The name is what the caller has sent. */
+/** 404. The name is the one that the caller has sent. */
 export function notFoundProblem(what: string, name: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${name.slice(0, 300)}`);
 }

@@ -26,8 +26,8 @@ const transformationPatch = z.object({
 });
 
 /**
- * Stands behind a function of the Svix API in the stored module, so that its lines keep their numbers. The endpoint's address
- * may be extended alone: no request leaves it.
+ * Follows a function of the Svix API in the stored module, so that the function's lines keep their numbers. The
+ * endpoint's address may only be extended: no request leaves it.
  */
 const HANDLER_END = "\n// The function above, called as Svix does.\n";
 
@@ -43,14 +43,14 @@ function moduleOf(code: string, url: string): string {
 })(handler);\n`;
 }
 
-/** The function of the Svix API in a stored module; null where there is none. */
+/** The function of the Svix API in a stored module; null if there is none. */
 function handlerOf(row: Destination): string | null {
   const { code = "" } = currentTransform(row) ?? {};
   const end = code.lastIndexOf(HANDLER_END);
   return end < 0 ? null : code.slice(0, end);
 }
 
-/** One that an edit by hand has made unreadable is on too: nothing is sent until it is replaced or removed. */
+/** One that an edit by hand has made unreadable counts as switched on: nothing is sent until it is replaced or removed. */
 function isOn(row: Destination): boolean {
   const current = currentTransform(row);
   return current === undefined || (current !== null && !sendsAsIs(current));

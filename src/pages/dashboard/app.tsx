@@ -1,6 +1,6 @@
 /**
- * The dashboard: pages over the same functions as the API, for operators, and for keys of one tenant, which see that alone.
- * Customers have the portal (portal/).
+ * The dashboard: pages over the same functions as the API, for operators, and for keys of one tenant, which see only
+ * that. Customers have the portal (portal/).
  *
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
@@ -69,7 +69,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   app.use(signedIn(byAccess(), refuseVisitor));
   app.use(withinPageLimit(showTooMany));
   app.use(ofTenant(showNoTenant));
-  // The API says what is wrong with a name that callers choose.
+  // The API reports what is wrong with a name that callers choose.
   app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
   const pages = [
     registerDestinationForms,
@@ -103,8 +103,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
 }
 
 /**
- * Middleware: 403 for whatever may change something and does not come from a page of this origin, with any type of content:
- * Cloudflare Access sends its cookie, and adds its assertion, from other sites too, unless it is configured not to.
+ * Middleware: 403 for requests that may change something and do not come from a page of this origin, with any type of
+ * content: Cloudflare Access sends its cookie, and adds its assertion, from other sites too, unless it is configured
+ * not to.
  */
 const ownOrigin: MiddlewareHandler<DashboardEnv> = async ({ req }, next) => {
   const isOwn =

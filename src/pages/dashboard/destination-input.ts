@@ -1,9 +1,10 @@
 /**
- * The form of a destination, as the API takes it, and back. Pure. Nothing is validated here but what only the form has:
- * whether its JSON is JSON, and its lines are headers. The rest the API refuses, and its errors are shown at the inputs.
+ * The form of a destination, as the API takes it, and back. Pure. Only properties of the form are validated here:
+ * whether its JSON is JSON, and its lines are headers. The API validates the rest, and its errors are shown at the
+ * inputs.
  *
- * An empty input is null, the API's default. A value that is not shown, of a header or of the authentication, stays as it
- * is stored as long as its input is left alone.
+ * An empty input is null, the API's default. A value that is not shown, of a header or of the authentication, stays as
+ * it is stored as long as its input is left alone.
  */
 
 import type { FieldError } from "../../core/result.ts";
@@ -35,23 +36,23 @@ type DestinationView = ReturnType<typeof destinationView>;
 type Input = Readonly<Record<string, unknown>>;
 
 /** The input of a form, and the errors of inputs that cannot even be read. */
-export type Typed = Readonly<{ input: Input; errors: readonly FieldError[] }>;
+export type ParsedInput = Readonly<{ input: Input; errors: readonly FieldError[] }>;
 
-/** The change that the form of the limits alone asks for. */
+/** The change in the form of the limits. */
 export function limitsIn(form: Form) {
   const pick = (names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, numberIn(form, name)]));
   return { ...pick(limitNames), breaker: pick(breakerNames) };
 }
 
-/** The kind in a form; https where there is none. */
+/** The kind in a form; https if there is none. */
 export function kindIn(form: Form): DestinationKind {
   const kind = textIn(form, "kind") ?? "https";
   return isDestinationKind(kind) ? kind : "https";
 }
 
 /** The settings in a form that destinations are created with, and changed by. */
-export function destinationSettingsIn(form: Form): Typed {
+export function destinationSettingsIn(form: Form): ParsedInput {
   const simple = fieldDescriptions.flatMap(([name, { input }]) =>
     input ? [typedIn(form, name, input)] : [],
   );
@@ -72,13 +73,13 @@ export function destinationSettingsIn(form: Form): Typed {
   };
 }
 
-/** The text of a shown value in an input; undefined where it stays empty. */
+/** The text of a shown value in an input; undefined if it stays empty. */
 function textOf(value: unknown, about: InputAbout): string | undefined {
   return about.kind === "json" && Object.keys(value ?? {}).length === 0 ? undefined : shownIn(value, about);
 }
 
-/** A new destination: what is empty is left out, since the API has the defaults. */
-export function newDestinationIn(form: Form): Typed {
+/** A new destination: empty fields are left out, because the API has the defaults. */
+export function newDestinationIn(form: Form): ParsedInput {
   const { input, errors } = destinationSettingsIn(form);
   const kind = kindIn(form);
   const given = {
@@ -94,11 +95,11 @@ export function newDestinationIn(form: Form): Typed {
 }
 
 /**
- * A form's changes of a destination: nothing of what says the same as the stored one, which so keeps its secrets, and
- * the changes that others have made meanwhile.
+ * A form's changes of a destination, without fields equal to the stored ones, so that its secrets, and changes that
+ * others have made meanwhile, stay.
  * @param burst the stored destination's own
  */
-export function changesIn(form: Form, stored: DestinationView, burst: number | null): Typed {
+export function changesIn(form: Form, stored: DestinationView, burst: number | null): ParsedInput {
   const { input, errors } = destinationSettingsIn({ ...form, kind: stored.kind });
   const before = destinationSettingsIn(inputFieldsOf(stored, burst)).input;
   // Who is bound to a tenant has no input for what only operators set: that is no empty one.
@@ -147,13 +148,13 @@ function signatureFields(path: string, vendor: string | undefined, prefix: strin
   return { [path]: [`${prefix}content`, "Signed text"], ...fieldsNamed(templateFields, `${path}.`, prefix) };
 }
 
-/** The fields of the target that are shown: a token is none of them. */
+/** The fields of the target that are shown: a token is not among them. */
 function shownTargetOf(view: DestinationView): Readonly<Record<string, unknown>> {
   const shown: Readonly<Record<string, unknown>> = view;
   return Object.fromEntries(targetFieldNames(view.kind).map((name) => [name, shown[name]]));
 }
 
-/** A secret that is left alone is the mask, which the API refuses, unless nothing has changed and all of it stays. */
+/** An unchanged secret is the mask, which the API refuses, unless nothing has changed and all of it stays. */
 function authIn(form: Form): Readonly<{ value: Input | null; errors: FieldError[] }> {
   const kind = textIn(form, "auth_kind");
   if (kind === undefined) return { value: null, errors: [] };
@@ -188,7 +189,7 @@ function signatureInputs(form: Form): readonly SignatureInput[] {
   return [...vendors, ...slots.filter(({ slot }) => templateIn(form, slot) !== undefined)];
 }
 
-/** The signature forms in a form; null for Standard Webhooks alone, which is the default. */
+/** The signature forms in a form; null for only Standard Webhooks, which is the default. */
 export function signatureFormsIn(form: Form): readonly Input[] | null {
   const forms = signatureInputs(form).map(({ vendor, slot = 0 }) =>
     vendor === undefined ? { form: "template", ...templateIn(form, slot) } : { form: vendor },
@@ -198,8 +199,8 @@ export function signatureFormsIn(form: Form): readonly Input[] | null {
 }
 
 /**
- * A template of which something is typed; what has a default by being chosen is nothing by itself. Spaces at the ends are
- * part of it: they are signed.
+ * A template with typed fields; a field with a default does not count. Spaces at the ends are part of it: they are
+ * signed.
  */
 function templateIn(form: Form, slot: number): Input | undefined {
   const given = (Object.keys(templateShapes) as (keyof typeof templateShapes)[]).flatMap((name) => {

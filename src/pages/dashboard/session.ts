@@ -27,8 +27,8 @@ import { attempt, attemptWith, type Work } from "../ui/services.ts";
 type Visitor = Readonly<{
   principal: Principal;
   /**
-   * The one tenant whose things pages show: that of the session, or the one that the visitor of a session without a
-   * tenant has chosen. It narrows what is listed and found, and gives no right. All tenants where it is undefined.
+   * The one tenant that pages show: that of the session, or the one that the visitor of a session without a tenant has
+   * chosen. It narrows what is listed and found, and gives no right. Undefined: all tenants.
    */
   tenant: string | undefined;
   /** The tenants that a person who is bound to several of them may choose. The principal is bound to the chosen one. */
@@ -64,7 +64,7 @@ export async function signOut(c: DashboardContext): Promise<void> {
   deleteCookie(c, tenantCookie(c), cookieOptions(c));
 }
 
-/** Why Cloudflare Access signs nobody in; undefined where a request does not come through it. */
+/** Why Cloudflare Access signs nobody in; undefined if a request does not come through it. */
 export type NotIdentified = Exclude<Identified, Readonly<{ kind: "person" }>> | undefined;
 
 /** Requires a person of Cloudflare Access, or else a session; other requests are answered by `refuse`. */
@@ -91,7 +91,7 @@ async function sessionVisitor(c: DashboardContext): Promise<Visitor | undefined>
   return { principal, tenant: principal.tenant ?? chosenTenant(c) };
 }
 
-/** A form of somebody with several tenants acts on the one that it names. */
+/** A form of a person with several tenants acts on the one that it names. */
 async function visitorOf(
   c: DashboardContext,
   { principal, tenants = [] }: Extract<Identified, { kind: "person" }>,
@@ -105,9 +105,9 @@ async function visitorOf(
 }
 
 /**
- * The tenant that is chosen in the address, from where it is remembered, or that was chosen before; an empty one in the
- * address chooses all. A text that is no tenant's name is not remembered, nor is what a page refreshes by itself: another
- * tab may have chosen another since.
+ * The tenant that is chosen in the address, which is then stored, or the one chosen before; an empty one in the address
+ * chooses all. An invalid name is not stored, nor is that of an automatic refresh: another tab may have chosen another
+ * since.
  */
 function chosenTenant(c: DashboardContext): string | undefined {
   // A form acts on what it names, whatever another tab has chosen meanwhile.
@@ -121,7 +121,7 @@ function chosenTenant(c: DashboardContext): string | undefined {
   return named === "" ? undefined : named;
 }
 
-/** Middleware: `refuse` answers a visitor whose choice is no tenant's name. */
+/** Middleware: `refuse` answers a visitor whose choice is not a tenant's name. */
 export function ofTenant(
   refuse: (c: DashboardContext) => Response | Promise<Response>,
 ): MiddlewareHandler<DashboardEnv> {
@@ -139,7 +139,7 @@ export function callerOnPage(c: DashboardContext): Caller {
   return { services: c.get("services"), principal: c.get("visitor").principal };
 }
 
-/** The visitor within the tenant whose things pages show, for a service that finds something by its id. */
+/** The visitor within the tenant that pages show, for a service that finds an object by its id. */
 export function callerWithinTenant(c: DashboardContext): Caller {
   const { principal, tenant } = c.get("visitor");
   return { services: c.get("services"), principal: principalWithin(principal, tenant) };
@@ -156,7 +156,7 @@ export function mayNameTenant(c: DashboardContext): boolean {
   return principal.tenant === undefined || tenants !== undefined;
 }
 
-/** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
+/** `__Host-`: browsers accept the cookie over https only, and only for this host (RFC 6265bis). */
 function cookieName(c: DashboardContext): string {
   return isSecure(c) ? "__Host-breakwater" : "breakwater";
 }
@@ -174,12 +174,12 @@ function isSecure(c: DashboardContext): boolean {
   return new URL(c.req.url).protocol === "https:";
 }
 
-/** Calls a service as the visitor, with a refusal where it fails. */
+/** Calls a service as the visitor, with a refusal if it fails. */
 export function callService<I, T, K extends RefusalKind>(c: DashboardContext, work: Work<I, T, K>, input: I) {
   return attempt(callerOnPage(c), work, input);
 }
 
-/** With what a form has typed, once the schema accepts it. */
+/** With the input of a form, once the schema accepts it. */
 export function callWith<I, T, K extends RefusalKind>(
   c: DashboardContext,
   schema: z.ZodType<I>,

@@ -99,7 +99,7 @@ const t: KitTexts = {
 /** By the number of replaced secrets: the current one is in use besides them. */
 const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
 
-/** How pages are shown to the visitor, or to nobody in particular where there is none, or the services have failed. */
+/** How pages are shown to the visitor, or without a visitor if there is none, or if the services have failed. */
 export function viewFor(c: DashboardContext): PageView {
   const isVisit = c.get("visitor") !== undefined;
   const now = (c.get("services") as Services | undefined)?.now() ?? 0;
@@ -140,7 +140,7 @@ const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   breakwater: "By Breakwater",
 };
 
-/** Who changed something, in words. */
+/** The actor of a change, in words. */
 export function actorText({ kind, key, person, approver }: AuditEntryView["actor"]): string {
   const who = person ?? key;
   const text = who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;

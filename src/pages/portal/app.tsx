@@ -1,9 +1,9 @@
 /**
- * The portal that senders give to their customers: endpoints, deliveries and event types of one tenant, opened by a link,
- * on a page of its own or in a frame on a page of the sender.
+ * The portal that senders give to their customers: endpoints, deliveries and event types of one tenant, opened by a
+ * link, on a page of its own or in a frame on a page of the sender.
  *
- * Pages are rendered in the Worker, as those of the dashboard: nothing is inline, and nothing comes from other hosts but
- * the sender's logo. core/portal-access.ts decides on a visitor's rights, for every request.
+ * Pages are rendered in the Worker, as those of the dashboard: nothing is inline, and only the sender's logo comes from
+ * another host. core/portal-access.ts decides on a visitor's rights, for every request.
  */
 
 import { Hono } from "hono";
@@ -21,7 +21,7 @@ import {
   showPortalTooMany,
   showPortalUnreadableForm,
 } from "./layout.tsx";
-import type { Look } from "./look.ts";
+import type { PortalStyle } from "./look.ts";
 import { registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
@@ -76,7 +76,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
 const commonHeaders = secureHeaders({
   // Not `no-referrer`: browsers would then send forms with the origin `null`, which is refused as cross-site.
   referrerPolicy: "same-origin",
-  // Says the same as frame-ancestors, but knows no origins.
+  // The same as frame-ancestors, but without origins.
   xFrameOptions: false,
   // The page around a frame may be of another site.
   crossOriginResourcePolicy: "same-origin",
@@ -88,7 +88,7 @@ const pageHeaders: MiddlewareHandler<PortalEnv> = async (c, next) => {
   c.res.headers.set("content-security-policy", policyOf(c.get("look")));
 };
 
-function policyOf(look: Pick<Look, "brand" | "origins"> | undefined): string {
+function policyOf(look: Pick<PortalStyle, "brand" | "origins"> | undefined): string {
   const { brand, origins = [] } = look ?? {};
   return [
     "default-src 'none'",
@@ -102,7 +102,7 @@ function policyOf(look: Pick<Look, "brand" | "origins"> | undefined): string {
   ].join("; ");
 }
 
-/** Where the logo comes from. A data: image is a checked one, or it would not be shown. */
+/** The source of the logo. A data: image is a checked one, or it would not be shown. */
 function imageSource(logo: string | null | undefined): string {
   if (!logo) return "";
   return logo.startsWith("data:") ? " data:" : ` ${new URL(logo).origin}`;

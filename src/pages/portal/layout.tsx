@@ -1,4 +1,4 @@
-/** The frame of every page of the portal, and the pages for what is not found, failed or was refused. */
+/** The frame of every page of the portal, and the pages for missing objects, failures and refusals. */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
@@ -37,7 +37,7 @@ export async function showPortalPage(
       </main>
     </PageProvider>
   );
-  // The address of a form's result is no address to come back to.
+  // The address of a form's result is not one to return to.
   const { pathname, search } = new URL(c.req.url);
   const path = c.req.method === "GET" ? pathname + search : "/portal";
   const isVisit = c.get("visitor") !== undefined;
@@ -115,7 +115,7 @@ const PortalTop: FC<{ place: Frame["place"] }> = ({ place }) => {
   );
 };
 
-/** The logo stands beside the name, so it has no text of its own. */
+/** The logo is beside the name, so it has no text. */
 export const BrandName: FC = () => {
   const { brand, t } = usePortal();
   return (
@@ -178,7 +178,7 @@ export function showPortalNotFound(c: PortalContext) {
   return showSentence(c, title, text, 404);
 }
 
-/** @param status 503 where the trouble passes by itself */
+/** @param status 503 if the failure is transient */
 export function showPortalServerError(c: PortalContext, status: 500 | 503) {
   const { title, soon, again } = c.get("look").t.failed;
   if (status === 503) c.header("retry-after", "5");
@@ -196,7 +196,7 @@ export function showPortalUnreadableForm(c: PortalContext, status: 400 | 413) {
   return showPortalRefusal(c, c.get("look").t.refused.general, "/portal", status);
 }
 
-/** Shown where a visitor asks for what it may not do, or what it asked for was refused. */
+/** Shown if a visitor lacks the right for a request, or if a request was refused. */
 export function showPortalRefusal(c: PortalContext, sentence: string, back: string, status: PageStatus) {
   const { t } = c.get("look");
   return showPortalPage(
@@ -226,7 +226,7 @@ export function portalOutcomeAt(path: string, outcome: keyof Texts["done"], anch
   return `${path}?done=${outcome}${anchor}`;
 }
 
-/** Back to the page, which says what has been done; the refusal where nothing has. */
+/** Back to the page, which shows the result; or the refusal. */
 export async function actInPortal(
   c: PortalContext,
   act: (caller: Caller) => Promise<Result<unknown>>,

@@ -117,7 +117,7 @@ export const libraries = {
   },
 } as const satisfies Readonly<Record<string, LibraryUse>>;
 
-/** Undefined where the language has no library that is published. */
+/** Undefined if the language has no published library. */
 export function libraryFor(language: string): LibraryUse | undefined {
   return Object.hasOwn(libraries, language) ? libraries[language as keyof typeof libraries] : undefined;
 }

@@ -1,4 +1,4 @@
-/** How the pages look for a visitor: language, theme, branding, and where they lead back to. */
+/** A visitor's view of the portal: language, theme, branding, and the address to return to. */
 import type { Config } from "../../config.ts";
 import type { PortalLanguage, PortalTheme, PortalVisit } from "../../core/portal-access.ts";
 import { tenantPortalOf } from "../../core/portal-access.ts";
@@ -9,7 +9,7 @@ import { type PageView, usePage } from "../ui/page.tsx";
 import type { Texts } from "./texts/en.ts";
 import { formatsIn, languageAccepted, texts } from "./texts/languages.ts";
 
-export type Look = Readonly<{
+export type PortalStyle = Readonly<{
   language: PortalLanguage;
   t: Texts;
   f: Formats;
@@ -21,7 +21,7 @@ export type Look = Readonly<{
 }>;
 
 /** What components of the portal use of the page around them. */
-export type PortalView = PageView & Look;
+export type PortalView = PageView & PortalStyle;
 
 export function usePortal(): PortalView {
   return usePage() as PortalView;
@@ -33,11 +33,11 @@ type Asked = Readonly<{
 }>;
 
 /** The visitor's choice, else the link's, else the tenant's settings, else the browser's or the deployment's. */
-export function lookOf(
+export function portalStyleOf(
   { config, acceptLanguage }: Asked,
   visit?: Pick<PortalVisit, "language" | "theme" | "return_url">,
   settings?: TenantSettings,
-): Look {
+): PortalStyle {
   const { portalBranding: deployment = {}, portalOrigins: origins = [] } = config;
   const portal = tenantPortalOf(settings?.portal);
   const language = visit?.language ?? portal.language ?? languageAccepted(acceptLanguage);

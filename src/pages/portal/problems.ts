@@ -5,10 +5,10 @@ import type { Refused } from "../../core/result.ts";
 import type { FormState } from "../ui/fields.tsx";
 import { fieldsNamed } from "../ui/form-fields.ts";
 import type { Form } from "../ui/format.ts";
-import type { Look } from "./look.ts";
+import type { PortalStyle } from "./look.ts";
 
-/** A refusal as a sentence, where no field of a form can carry it. */
-export function sentenceOf({ t, f }: Look, { kind, retryAfterS }: Refused): string {
+/** A refusal as a sentence, if no field of a form can show it. */
+export function sentenceOf({ t, f }: PortalStyle, { kind, retryAfterS }: Refused): string {
   switch (kind) {
     case "not_found":
       return t.notFound.text;
@@ -26,18 +26,18 @@ export function sentenceOf({ t, f }: Look, { kind, retryAfterS }: Refused): stri
   }
 }
 
-/** By field of a form: what is wrong with it. */
+/** The faults by field of a form. */
 export type FieldFaults = Readonly<Record<string, string>>;
 
-/** The faults of a form's fields: of each the text of the field, with the place in it where the API names one. */
-export function fieldFaultsOf({ t }: Look, { errors = [] }: Pick<Refused, "errors">): FieldFaults {
+/** The faults of a form's fields: for each the text of the field, with the place in it if the API names one. */
+export function fieldFaultsOf({ t }: PortalStyle, { errors = [] }: Pick<Refused, "errors">): FieldFaults {
   const known: Readonly<Record<string, string>> = { ...t.faults, ...t.limitFaults };
   const named = errors.map(({ field }) => {
     const [name = "", place = ""] = partsOf(field);
     const text = known[name] ?? t.refused.general;
     return [name in known ? name : "form", place === "" ? text : `${text} (${place})`] as const;
   });
-  // The first of a field's faults stands for all of them.
+  // Only the first of a field's faults is shown.
   return Object.fromEntries(named.toReversed());
 }
 
@@ -61,9 +61,9 @@ export function portalForm(
   return { values, labels: fieldsNamed(labels), errors, ...(errors.length > 0 && { detail: "" }) };
 }
 
-/** The faults of fields that ask for more than the visitor may have. */
+/** The faults of fields that request more than the visitor may have. */
 export function aboveFaults(
-  { t, f }: Look,
+  { t, f }: PortalStyle,
   above: readonly AboveLimit[],
 ): Partial<Record<LimitedField, string>> {
   return Object.fromEntries(above.map(({ field, most }) => [field, t.form.atMost(f.count(most))]));

@@ -1,8 +1,8 @@
 /**
- * The portal's script, besides that of the dashboard: it opens a link by itself where the page is in a frame, and reports to
- * the page around the frame how high the portal is. Every page works without it.
+ * The portal's script, besides that of the dashboard: it opens a link by itself if the page is in a frame, and reports
+ * the portal's height to the page around the frame. Every page works without it.
  *
- * A message goes to the page around the frame only where its origin is one of those that the deployment names.
+ * A message goes to the page around the frame only if the deployment names its origin.
  */
 export const portalScript = /* js */ `"use strict";
 (() => {

@@ -13,13 +13,13 @@ import type { Caller } from "../../features/service.ts";
 import { closeSession, SESSION_S } from "../../features/sessions/sessions.ts";
 import type { TenantSettings } from "../../features/tenants/settings.ts";
 import type { Services } from "../../services.ts";
-import { type Look, lookOf } from "./look.ts";
+import { type PortalStyle, portalStyleOf } from "./look.ts";
 
 export type PortalEnv = {
   Bindings: Env;
   Variables: {
     services: Services;
-    look: Look;
+    look: PortalStyle;
     /** Set on every page that requires a visit. */
     visitor: PortalVisitor;
   };
@@ -63,18 +63,21 @@ export function visiting(
   };
 }
 
-/** Sets how the pages look: at first for nobody in particular, then for the visit. */
+/** Sets the view of the pages: at first without a visit, then for the visit. */
 export function setLook(c: PortalContext, visit?: PortalVisit, settings?: TenantSettings): void {
   const asked = { config: c.get("services").config, acceptLanguage: c.req.header("accept-language") };
-  c.set("look", lookOf(asked, visit, settings));
+  c.set("look", portalStyleOf(asked, visit, settings));
 }
 
-/** Whether the browser says that the page is in a frame (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header). */
+/**
+ * Whether the page is in a frame, according to the browser
+ * (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header).
+ */
 export function isInFrame(c: PortalContext): boolean {
   return c.req.header("sec-fetch-dest") === "iframe";
 }
 
-/** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
+/** `__Host-`: browsers accept the cookie over https only, and only for this host (RFC 6265bis). */
 function cookieName(c: PortalContext): string {
   return isSecure(c) ? "__Host-breakwater-portal" : "breakwater-portal";
 }

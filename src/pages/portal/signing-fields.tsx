@@ -9,7 +9,7 @@ import { Input, useForm } from "../ui/fields.tsx";
 import { type Form, textIn } from "../ui/format.ts";
 import { Fold } from "../ui/parts.tsx";
 import { SignatureForms, templateExamples, templateLabels, templateNames } from "../ui/signature-forms.tsx";
-import { type Look, usePortal } from "./look.ts";
+import { type PortalStyle, usePortal } from "./look.ts";
 import type { FieldFaults } from "./problems.ts";
 
 type Signed = Pick<ReturnType<typeof destinationView>, "body" | "signature_forms">;
@@ -20,7 +20,7 @@ export function signingInputs({ body, signature_forms }: Signed): Form {
   return { body, ...signatureFieldsOf(signature_forms) };
 }
 
-/** The form's changes of it: what says the same as before is left out. */
+/** The form's changes, without unchanged values. */
 export function signingIn(form: Form, before: Signed): Readonly<Record<string, unknown>> {
   const stored = signatureFormsIn(signingInputs(before));
   const forms = signatureFormsIn(form);
@@ -36,8 +36,8 @@ export function isOfSigning({ field }: FieldError): boolean {
   return /^signature_forms\b/.test(field);
 }
 
-/** By input: a fault of a form of one's own is at its own field, every other at the choice of forms. */
-export function signingFaults({ t }: Look, form: Form, errors: readonly FieldError[]): FieldFaults {
+/** By input: a fault of a custom form is at its own field, every other at the choice of forms. */
+export function signingFaults({ t }: PortalStyle, form: Form, errors: readonly FieldError[]): FieldFaults {
   const placed = errorsIn(form, errors.filter(isOfSigning)).map(({ input = "" }) => {
     const name = templateNames.find((one) => one === /^template_\d_(\w+)$/.exec(input)?.[1]);
     if (name === undefined) return ["signature_forms", t.faults.signature_forms];
@@ -49,7 +49,7 @@ export function signingFaults({ t }: Look, form: Form, errors: readonly FieldErr
 }
 
 /** Their labels, by input. */
-export function signingLabels({ t }: Look): Readonly<Record<string, string>> {
+export function signingLabels({ t }: PortalStyle): Readonly<Record<string, string>> {
   return { body: t.signing.body, signature_forms: t.signing.forms, ...templateLabels(t.signing.fields) };
 }
 

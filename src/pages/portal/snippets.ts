@@ -17,19 +17,19 @@ export const snippetLanguages = {
 } as const;
 export type SnippetLanguage = keyof typeof snippetLanguages;
 
-/** A text with placeholders, in parts: literals, and what the request has. */
+/** A text with placeholders, in parts: literals, and values of the request. */
 type Part = Readonly<{ text: string } | { name: "id" | "timestamp" | "type" | "body" }>;
 
 /** A language's needs of a recipe. */
 type Plan = Readonly<{
   header: string;
   content: readonly Part[];
-  /** What precedes the digest in the header, or in one of the header's parts. */
+  /** The text before the digest in the header, or in one of the header's parts. */
   before: readonly Part[];
-  /** Between several signatures; undefined where the header has one. */
+  /** The separator of several signatures; undefined if the header has one. */
   separator: string | undefined;
   key: "text" | "bytes";
-  /** A line that reads the event's type, where it is needed: only a template can need it. */
+  /** A line that reads the event's type, if it is needed: only a template can need it. */
   typed: (line: string) => readonly string[];
   algorithm: "sha1" | "sha256" | "sha512";
   encoding: "hex" | "base64";
@@ -71,7 +71,7 @@ function single(text: string): string {
   return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
 }
 
-/** An expression that joins the parts; an empty text where there are none. */
+/** An expression that joins the parts; an empty text if there are none. */
 function joined(
   parts: readonly Part[],
   plus: string,

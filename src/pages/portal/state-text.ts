@@ -12,9 +12,9 @@ import {
   type StateText,
   statusTone,
 } from "../ui/status-text.ts";
-import type { Look } from "./look.ts";
+import type { PortalStyle } from "./look.ts";
 
-export function portalStatusText(look: Look, status: DestinationStatus, now: number): StateText {
+export function portalStatusText(look: PortalStyle, status: DestinationStatus, now: number): StateText {
   return {
     tone: statusTone(status),
     label: look.t.status[status.kind],
@@ -22,7 +22,7 @@ export function portalStatusText(look: Look, status: DestinationStatus, now: num
   };
 }
 
-function sentence({ t, f }: Look, status: DestinationStatus, now: number): string {
+function sentence({ t, f }: PortalStyle, status: DestinationStatus, now: number): string {
   const texts = t.statusText;
   switch (status.kind) {
     case "paused": {
@@ -47,13 +47,13 @@ type Delivery = Pick<
   "state" | "attempts" | "reason" | "next_attempt_at" | "waiting_until" | "last_status" | "last_error"
 > & { readonly log?: readonly unknown[] };
 
-export function portalDeliveryText(look: Look, delivery: Delivery, now: number): StateText {
+export function portalDeliveryText(look: PortalStyle, delivery: Delivery, now: number): StateText {
   const { t } = look;
   const label = t.log.states[delivery.state];
   return { tone: deliveryTone(delivery), label, text: capitalized(portalSentence(look, delivery, now)) };
 }
 
-function portalSentence(look: Look, delivery: Delivery, now: number): string {
+function portalSentence(look: PortalStyle, delivery: Delivery, now: number): string {
   const { t, f } = look;
   const { state, reason = "" } = delivery;
   const made = attemptsMade(delivery);
@@ -85,15 +85,15 @@ function timeOf(iso: string | undefined, otherwise: number): number {
   return iso === undefined ? otherwise : Date.parse(iso);
 }
 
-/** A reason, or the cause of a failure: `http_503` as "HTTP 503". One that nobody has written words for is spelled out. */
-export function reasonText({ t }: Look, reason: string): string {
+/** A reason, or the cause of a failure: `http_503` as "HTTP 503". One without a text is spelled out. */
+export function reasonText({ t }: PortalStyle, reason: string): string {
   const status = /^http_(\d{3})$/.exec(reason)?.[1];
   if (status !== undefined) return `HTTP ${status}`;
   return Object.hasOwn(t.reasons, reason)
     ? t.reasons[reason as keyof typeof t.reasons]
     : reason.replaceAll("_", " ");
 }
-export function portalResultText(look: Look, { status, error }: AttemptEnd): string {
+export function portalResultText(look: PortalStyle, { status, error }: AttemptEnd): string {
   const http = status === undefined ? undefined : `HTTP ${status}`;
   if (error === undefined) return http ?? look.t.reasons.network;
   const why = reasonText(look, error);
@@ -101,7 +101,10 @@ export function portalResultText(look: Look, { status, error }: AttemptEnd): str
 }
 
 /** The progress of a replay, and why it is slow. */
-export function portalReplayText({ t, f }: Look, { reason, total, delivered, failed }: Replay): string {
+export function portalReplayText(
+  { t, f }: PortalStyle,
+  { reason, total, delivered, failed }: Replay,
+): string {
   return [
     t.resend.progress(f.count(delivered), f.count(total)),
     failed > 0 && t.resend.failedAgain(f.count(failed)),

@@ -22,7 +22,7 @@ export const portalSurface: Surface<PortalEnv> = {
   showRefused,
 };
 
-/** Middleware: a page that says what the visitor may not do, where it may not. */
+/** Middleware: a page about the missing right, if the visitor lacks one. */
 export function may(action: PortalAction): MiddlewareHandler<PortalEnv> {
   return async (c, next) => {
     const { access } = c.get("visitor");

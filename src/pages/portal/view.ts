@@ -8,7 +8,7 @@ import type { PortalView } from "./look.ts";
 import type { PortalContext } from "./session.ts";
 import { portalDeliveryText, portalReplayText, portalResultText, reasonText } from "./state-text.ts";
 
-/** How pages are shown to the visitor, or to nobody in particular where there is none, or the services have failed. */
+/** How pages are shown to the visitor, or without a visitor if there is none, or if the services have failed. */
 export function portalView(c: PortalContext): PortalView {
   const look = c.get("look");
   const visitor = c.get("visitor") as PortalVisitor | undefined;
@@ -28,7 +28,7 @@ export function portalView(c: PortalContext): PortalView {
     toolText: (tool) => (look.t.actions.tools as Readonly<Record<string, string>>)[tool] ?? tool,
     causeText: (cause) => reasonText(look, cause),
     resultText: (attempt) => portalResultText(look, attempt),
-    // A visitor learns of an author only whether it was somebody in the portal.
+    // A visitor learns about an author only whether it was a visitor of the portal.
     authorText: ({ kind }) => look.t.transform.authors[kind === "portal" ? "portal" : "sender"],
     replayText: (replay) => portalReplayText(look, replay),
     deliveryText: (delivery) => portalDeliveryText(look, delivery, now),

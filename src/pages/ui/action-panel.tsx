@@ -45,7 +45,7 @@ export function registerActionPage<E extends Env>(app: Hono<E>, surface: Surface
     });
 }
 
-/** Values are shown as the tool gets them: whoever approves must see all of it. */
+/** Values are shown as the tool gets them: an approver must see all of it. */
 const ActionPanel: FC<{ action: ActionView; outcome: string | undefined }> = ({ action, outcome: done }) => {
   const { t, mayCall, actionAt, actionsAt, toolText } = usePage();
   const { states, about, asked, until, approve, refuse, answer } = t.actions;

@@ -31,7 +31,7 @@ export function assetsAt<F extends Files>(base: string, files: F) {
   };
 }
 
-/** For what never changes under its address. */
+/** The header for files that never change at their address. */
 export const IMMUTABLE = { "cache-control": "public, max-age=31536000, immutable" };
 
 const assets = assetsAt("/dashboard", {

@@ -1,4 +1,4 @@
-/** The page of one attempt: its request beside its answer, whole where they have been kept. */
+/** The page of one attempt: its request beside its answer, whole if they have been archived. */
 import type { Context, Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { getAttempt } from "../../features/deliveries/attempts.ts";

@@ -1,4 +1,4 @@
-/** The conformance of a receiver: what is sent by whose consent, and the last result. */
+/** The conformance of a receiver: the requests, the consent, and the last result. */
 import type { Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
 import {

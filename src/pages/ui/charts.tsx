@@ -7,13 +7,13 @@ import { Section, WindowTabs, windowTexts } from "./parts.tsx";
 const STEP = 40;
 const HEIGHT = 100;
 const GAP = 6;
-/** So that one failure among a thousand successes is still visible. */
+/** A minimum, so that one failure among a thousand successes is still visible. */
 const MIN_HEIGHT = 2;
 
 type TrafficProps = Readonly<{
   series: Series;
   window: StatsWindow;
-  /** Where the page has another window. */
+  /** The address of the page with another window. */
   at: (window?: StatsWindow) => string;
   children?: Child;
 }>;

@@ -83,10 +83,10 @@ type LogProps = Readonly<{
   /** The page that it is on. */
   path: string;
   page: LogPage;
-  /** Shown on the first page where there are none. */
+  /** Shown on the first page if there are none. */
   empty: string;
   mayPick: boolean;
-  /** The form around the table, for what is selected. */
+  /** The form around the table, for selected rows. */
   form: (table: Child) => Child;
 }>;
 

@@ -12,7 +12,7 @@ type Props = Readonly<{
   delivery: DeliveryJson;
   name: string;
   acceptedAt: number;
-  /** Whether more of an attempt may be kept than the delivery's log has. */
+  /** Whether the archive may have more of an attempt than the delivery's log. */
   areKept: (entry: LogEntry) => boolean;
   /** Whether the content of its event has been erased. */
   isErased: boolean;
@@ -77,7 +77,7 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, areKept, 
   );
 };
 
-/** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
+/** The effect of sending it again; undefined while it has not ended, and if it has no content or no target any more. */
 function againText({ state, reason }: DeliveryJson): string | undefined {
   if (reason === "destination_deleted" || reason === "event_removed") return undefined;
   switch (state) {
@@ -92,7 +92,7 @@ function againText({ state, reason }: DeliveryJson): string | undefined {
   }
 }
 
-/** Whether it waits, or is to be attempted again: what that is due to may be mended, and it may be tried at once. */
+/** Whether it waits, or is to be attempted again: the cause may have been fixed, so it may be tried at once. */
 function mayBeTried({ state, reason }: DeliveryJson): boolean {
   return (state === "waiting" || state === "retrying") && reason !== "in_flight";
 }

@@ -18,9 +18,9 @@ import { readTransformFaults } from "./transform-page.tsx";
 const REPLAYS_SHOWN = 3;
 
 /**
- * Reads them. One is undefined where the destination has none, or it cannot be read.
- * @param tenant the one that is shown; all where it is undefined
- * @param query of the page: which deliveries are listed
+ * Reads the parts. One is undefined if the destination has none, or it cannot be read.
+ * @param tenant the shown tenant; undefined: all
+ * @param query of the page: selects the listed deliveries
  */
 export async function readParts(
   caller: Caller,

@@ -7,7 +7,7 @@ import type { FiguresQuery } from "../../core/gate-view.ts";
 import { emptyCounters, type Rates, ratesOf } from "../../core/metrics.ts";
 import type { Series, StatsWindow } from "../../core/rollups.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
-import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
+import { COUNTED, type FleetMember } from "../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
@@ -16,12 +16,12 @@ import { type StatusText, statusText, type Tone, withHeld } from "./status-text.
 
 const HEALTH_WINDOW: StatsWindow = "15m";
 
-/** What pages ask the gates for: the window that health is judged by, and the one that is shown. */
+/** The figures that pages request from the gates: the window that health is judged by, and the one that is shown. */
 export function figuresQuery(window: StatsWindow = HEALTH_WINDOW): FiguresQuery {
   return { windows: [...new Set([window, HEALTH_WINDOW])], series: true };
 }
 
-export type Health = Seen &
+export type Health = FleetMember &
   Readonly<{
     status: StatusText;
     /** Rates in the window that health is judged by, as is the series. */
@@ -29,7 +29,7 @@ export type Health = Seen &
     series: Series;
   }>;
 
-export function destinationHealthOf(seen: Seen, now: number): Health {
+export function destinationHealthOf(seen: FleetMember, now: number): Health {
   const { row, figures } = seen;
   const { maxConcurrency } = gateSettingsOf(row);
   const own = statusText(
@@ -43,7 +43,7 @@ export function destinationHealthOf(seen: Seen, now: number): Health {
 
 const urgency: Readonly<Record<Tone, number>> = { bad: 0, warn: 1, busy: 2, good: 3, quiet: 4 };
 
-/** What needs attention comes first; among equals the larger backlog, then by URL. */
+/** Destinations that need attention come first; among equals the larger backlog, then by URL. */
 function byUrgency(a: Health, b: Health): number {
   return (
     urgency[a.status.tone] - urgency[b.status.tone] ||
@@ -82,7 +82,7 @@ export function listViewIn({ state, sort = "" }: Readonly<Record<string, string>
   return { state, sort: isKnown ? name : DEFAULT_SORT, isReversed: isKnown && sort.startsWith("-") };
 }
 
-/** The view in an address; what is the default is left out. */
+/** The view in an address, without default values. */
 export function queryOfView({ state, sort, isReversed }: ListView) {
   const text = `${isReversed ? "-" : ""}${sort}`;
   return { ...(state !== undefined && { state }), ...(text !== DEFAULT_SORT && { sort: text }) };
@@ -119,7 +119,7 @@ type Sorting = Readonly<{ view: ListView; at: (view: ListView) => string }>;
 type Props = Readonly<{
   healths: readonly Health[];
   showTenant: boolean;
-  /** Where the table is with other views; absent where it cannot be sorted. */
+  /** The address of the table with other views; absent if it cannot be sorted. */
   sorting?: Sorting;
   empty: string;
 }>;
@@ -212,7 +212,7 @@ export function nameOf({ id, description, url }: Pick<Destination, "id" | "descr
   return description?.trim() || (isPolled({ url }) ? `Inbox ${id}` : shortUrl(url));
 }
 
-/** The name of where something is delivered. */
+/** The name of a delivery's target. */
 export function placeOf(destination: Destination | null): string {
   return destination ? nameOf(destination) : "deleted destination";
 }
@@ -222,7 +222,7 @@ export function shortUrl(url: string): string {
   return url.replace(/^https:\/\//, "");
 }
 
-/** Where the deliveries in a state are listed: of one destination, or of all. */
+/** The list of the deliveries in a state: of one destination, or of all. */
 export function deliveriesIn(state: "waiting" | "retrying" | "dead", destination?: string): string {
   const named = destination === undefined ? {} : { destination_id: destination };
   return `/dashboard/deliveries?${new URLSearchParams({ state, ...named })}`;

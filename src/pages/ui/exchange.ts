@@ -1,4 +1,4 @@
-/** Requests and answers on pages: as text, and what no page can show as a file. */
+/** Requests and answers on pages: as text, and content that no page can show as a file. */
 import type { AttemptJson } from "../../features/deliveries/schema.ts";
 import { indented } from "./format.ts";
 
@@ -6,7 +6,7 @@ type Answer = NonNullable<AttemptJson["response"]>;
 
 type Sent = Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
 
-/** A request as it goes over the wire, but for its JSON, which is indented. */
+/** A request as it goes over the wire, except its JSON, which is indented. */
 export function requestText({ url, headers, body }: Sent): string {
   return [`POST ${url}`, headerLines(headers), ...(body === "" ? [] : ["", indented(body)])].join("\n");
 }
@@ -17,7 +17,7 @@ type Received = Readonly<{
   response?: string | undefined;
 }>;
 
-/** A response as it came over the wire, but for its JSON, which is indented; undefined when there was none. */
+/** A response as it came over the wire, except its JSON, which is indented; undefined when there was none. */
 export function responseText({ status, response_headers = {}, response }: Received): string | undefined {
   if (status === undefined) return undefined;
   const parts = [
@@ -34,12 +34,12 @@ export function headerLines(headers: Readonly<Record<string, string>>): string {
     .join("\n");
 }
 
-/** The bytes as they were kept. */
+/** The bytes as they were archived. */
 export function bytesOf({ encoding, body }: Pick<Answer, "encoding" | "body">): Uint8Array<ArrayBuffer> {
   return new Uint8Array(encoding === "base64" ? Uint8Array.fromBase64(body) : new TextEncoder().encode(body));
 }
 
-/** To be saved and never shown: whatever it is, a browser takes it for nothing that could do anything. */
+/** To be saved and never shown: a browser treats it as inert data. */
 export function answerFile(answer: Answer): Response {
   return new Response(bytesOf(answer), {
     headers: {

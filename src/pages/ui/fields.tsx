@@ -21,11 +21,11 @@ export type FormState = Readonly<{
   values: Form;
   labels: FormFields;
   errors: readonly PlacedError[];
-  /** Said above the fields: why a form was refused that has no error at a field. */
+  /** The reason above the fields if a form was refused without an error at a field. */
   detail?: string;
 }>;
 
-/** A form that is shown again: what was typed, and why it was refused. */
+/** A form that is shown again: its input, and why it was refused. */
 export type RefusedForm = Readonly<{ typed?: Form; refused?: Refused }>;
 
 export function formState(values: Form, labels: FormFields, refused?: Refused): FormState {
@@ -44,7 +44,7 @@ export function useForm(): FormState {
   return useContext(formAround);
 }
 
-/** Above a refused form: what has no field in it, and links to the fields at fault. */
+/** Shown above a refused form: errors without a field, and links to the fields at fault. */
 export const FormNotice: FC<{ form: FormState }> = ({ form: { errors, detail } }) => {
   if (detail === undefined) return null;
   const { check } = usePage().t;
@@ -94,7 +94,7 @@ export function markOf({ errors }: FormState, name: string) {
   return errors.some(({ input }) => input === name) ? { "aria-invalid": "true" as const } : {};
 }
 
-/** Whether an input is at fault, and where that is said. */
+/** Whether an input is at fault, and the id of the message. */
 function faultMarks(form: FormState, { name, hint }: FieldProps) {
   const mark = markOf(form, name);
   const isAtFault = "aria-invalid" in mark;
@@ -142,16 +142,16 @@ type InputProps = Omit<FieldProps, "hint"> &
   Omit<InputAbout, "hint" | "of" | "expected"> &
   Readonly<{
     hint?: Child;
-    /** Where a box has another than its field. */
+    /** The name, if a box has another than its field. */
     label?: string;
-    /** The id of what it suggests. */
+    /** The id of its suggestions. */
     list?: string | undefined;
     class?: string;
   }>;
 
 /**
- * The input of a field, as the form's table describes it (form-fields.ts), or as the page knows better. A password is never
- * filled in again: what was typed of it is not sent back.
+ * The input of a field, as the form's table describes it (form-fields.ts), or as the page knows better. A password is
+ * never filled in again: its input is not sent back.
  */
 export const Input: FC<InputProps> = ({ name, label, ...known }) => {
   const form = useForm();
@@ -242,7 +242,7 @@ type FieldFormProps = PropsWithChildren<
     form?: FormState;
     /** Whether it says above its fields why it was refused. */
     hasNotice?: boolean;
-    /** What it sends besides what is typed. */
+    /** Values that it sends besides the input. */
     hidden?: Readonly<Record<string, string | undefined>>;
     /** The text of its button, and the button's class. */
     submit?: Child;
@@ -250,7 +250,7 @@ type FieldFormProps = PropsWithChildren<
     /** Its buttons, where it does several things. */
     actions?: Actions;
     hint?: Child;
-    /** Where its other button leads, which gives up. */
+    /** The address of its cancel button. */
     cancel?: string;
     /** More beside its buttons. */
     aside?: Child;

@@ -1,4 +1,4 @@
-/** Which of the last events a destination would take as its form has it, and why not the others. */
+/** The last events that a destination with the form's settings would take, and why not the others. */
 import type { FC } from "hono/jsx";
 import type { DestinationPreview } from "../../features/destinations/preview.ts";
 import type { KitTexts } from "./kit-texts.ts";

@@ -4,7 +4,7 @@ import { isJsonObject } from "../../core/json-value.ts";
 /** Filters within filters at most, as routing has it. */
 const MAX_DEPTH = 3;
 
-/** The conditions, all of which must hold; undefined for what is no filter, which takes everything. */
+/** The conditions, all of which must hold; undefined for an invalid filter, which takes everything. */
 export function filterTexts(filter: unknown): readonly string[] | undefined {
   const lines = isJsonObject(filter) ? linesOf(filter, 1) : undefined;
   return lines?.every((line) => line !== undefined) && lines.length > 0

@@ -11,7 +11,7 @@ import { bodyTexts, kindTexts, orderTexts, templateTexts } from "./setting-texts
 
 export type Option = readonly [value: string, label: string];
 
-/** How a field is asked for: as one line of text, unless it says otherwise. */
+/** The input of a field: one line of text by default. */
 export type InputAbout = Readonly<{
   kind?:
     | "text"
@@ -34,15 +34,15 @@ export type InputAbout = Readonly<{
   step?: "1" | undefined;
   inputmode?: "numeric" | "decimal" | undefined;
   options?: readonly Option[];
-  /** What JSON is expected to be. */
+  /** The expected kind of JSON. */
   expected?: string;
   /** A class, such as `all` for the whole width. */
   of?: string | undefined;
 }>;
 
 /**
- * By the path of an API field: the input that it is typed in, its label, and how it is asked for. Fields within it belong to
- * it. Where an input has several fields, the last one says what the input is.
+ * By the path of an API field: its input, its label, and the kind of input. Fields within it belong to it. If an input
+ * has several fields, the last one determines the kind.
  */
 export type FormFields = Readonly<
   Record<string, readonly [input: string, label: string, about?: InputAbout]>
@@ -61,7 +61,7 @@ export function aboutInput(fields: FormFields, name: string): InputAbout {
 
 type InputKind = Pick<InputAbout, "kind" | "expected">;
 
-/** The value that is typed in an input, null where it is empty, and why it cannot be read. */
+/** The value that is typed in an input, null if it is empty, or the reason why it cannot be read. */
 export function typedIn(form: Form, name: string, { kind, expected = "JSON" }: InputKind = {}) {
   const { value, fault } = readValue(form, name, kind);
   const errors: FieldError[] = fault === undefined ? [] : [{ field: name, fault, expected }];
@@ -77,7 +77,7 @@ function readValue(form: Form, name: string, kind: InputAbout["kind"]): ReturnTy
   return { value: textIn(form, name) ?? null };
 }
 
-/** The text of a shown value in an input; undefined where it stays empty. */
+/** The text of a shown value in an input; undefined if it stays empty. */
 export function shownIn(value: unknown, { kind }: InputKind = {}): string | undefined {
   if (value === null || value === undefined) return undefined;
   if (kind === "check") return value === true ? "on" : undefined;
@@ -110,7 +110,7 @@ export function given<T>(
   );
 }
 
-/** A field's label, and how it is asked for. */
+/** A field's label and input. */
 type Described = Readonly<{ label: string }> & InputAbout;
 
 const described =
@@ -304,7 +304,7 @@ export const keyFields: FormFields = {
 
 const HIGHEST = "The highest that a visitor may set.";
 
-/** What visitors may do, how much they may set, and how the portal looks. */
+/** Visitors' rights and limits, and the portal's appearance. */
 const portalFields = {
   may_edit_endpoints: check("Add, change, pause and delete endpoints"),
   may_transform: check("Write transformations"),
@@ -474,7 +474,7 @@ export const deliveryFilters = fieldsNamed({
 
 export const searchFields = fieldsNamed({ q: "The search" });
 
-/** An error in the words of a form, and the input that it belongs to: undefined where the form has none for it. */
+/** An error in the words of a form, and the input that it belongs to: undefined if the form has none for it. */
 export type PlacedError = Readonly<{ input: string | undefined; label: string; text: string }>;
 
 /** @param fields of the form; the longest path that leads to an error's field counts */
@@ -499,7 +499,7 @@ function longest(
   return [path ?? field, input, label];
 }
 
-/** Where in a field: `[1]` is its second entry, `.order.total` and `#/order` are places in its JSON. */
+/** The place in a field: `[1]` is its second entry, `.order.total` and `#/order` are places in its JSON. */
 function within(rest: string): string {
   const [, entry, place = ""] = /^(?:\[(\d+)\])?[.#]?(.*)$/s.exec(rest) ?? [];
   return `${entry === undefined ? "" : `, entry ${Number(entry) + 1},`}${place === "" ? "" : ` at ${place}`}`;

@@ -93,7 +93,7 @@ export type Formats = Readonly<{
   count: (n: number) => string;
   /** A count that stops at `most`: "1,000+". */
   atMost: (n: number, most: number) => string;
-  /** Of ms: "3 min 5 s". */
+  /** A duration, from ms: "3 min 5 s". */
   duration: (ms: number) => string;
   /** The time left until `at`. */
   until: (at: number, now: number) => string;
@@ -144,7 +144,7 @@ export function listIn(form: Form, name: string): readonly string[] | null {
   return words.length > 0 ? words : null;
 }
 
-/** The JSON in a field, null when it is empty; or why it is none. */
+/** The JSON in a field, null when it is empty; or why it is not JSON. */
 export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fault?: string }> {
   const text = textIn(form, name);
   if (text === undefined) return { value: null };
@@ -156,7 +156,7 @@ export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fau
   }
 }
 
-/** A name and a value on each line, each name once; null where there are none. */
+/** A name and a value on each line, each name once; null if there are none. */
 export function pairsIn(
   form: Form,
   field: string,
@@ -182,8 +182,8 @@ const [DEEPEST_INDENTED, LONGEST_INDENTED] = [20, 600_000];
 const JSON_TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
 
 /**
- * JSON on lines of its own, with each number and string as it was written: what is parsed and written again may differ from
- * what was posted. As it is where it is no JSON, nested deeper than anybody reads, or too long on lines.
+ * JSON on lines of its own, with each number and string as it was written, because parsing and writing could change
+ * them. Unchanged if it is not JSON, too deeply nested to be readable, or too long on lines.
  */
 export function indented(json: string): string {
   if (!isJson(json)) return json;

@@ -1,6 +1,6 @@
 /**
- * The texts of the pages that dashboard and portal share, in English as the portal has them. The portal has them in its other
- * languages too, and the dashboard in its own words where it calls things by other names.
+ * The texts of the pages that dashboard and portal share, in English as the portal has them. The portal has them in its
+ * other languages too, and the dashboard its own words if its terms differ.
  */
 
 import type { Child } from "hono/jsx";
@@ -12,7 +12,7 @@ import { transformTexts } from "./transform-texts.ts";
 export const withNoun = (count: string, one: string, many = `${one}s`) =>
   `${count} ${count === "1" ? one : many}`;
 
-/** What dashboard and portal call the same things. */
+/** The different terms of dashboard and portal. */
 type Nouns = Readonly<{ endpoint: string; added: string; server: string; answer: string }>;
 
 const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
@@ -123,7 +123,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
 
   transform: transformTexts,
 
-  /** The actions that an agent has asked for. */
+  /** The actions that an agent has requested. */
   actions: {
     states: {
       pending: "Undecided",
@@ -169,7 +169,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
     empty: `The ${answer} was empty.`,
     binary: (count: string) => `Binary contents: ${withNoun(count, "byte")}.`,
     download: `Save the ${answer} as a file`,
-    /** In place of the page for who may not see contents. */
+    /** Shown instead of the page to visitors who may not see contents. */
     hidden: "You may not see the contents of events here.",
   },
   body: {
@@ -224,7 +224,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
     stop: "Stop",
   },
 
-  /** Which of the last events a destination would take. */
+  /** The last events that a destination would take. */
   preview: {
     none: "There are no events yet to try it on.",
     takes: (taken: string, all: string) => `Takes ${taken} of the last ${withNoun(all, "event")}.`,
@@ -263,7 +263,7 @@ export const dashboardTexts = textsWith({
   answer: "response",
 });
 
-/** Texts that only one of them has. */
+/** Texts that only dashboard or portal has. */
 type More = Readonly<{
   /** The results of actions, by the names that addresses have for them. */
   done: Readonly<Record<string, string>>;

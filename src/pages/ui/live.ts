@@ -1,11 +1,11 @@
 /**
  * The dashboard's only script, and a part of the portal's, plain JavaScript as the browser gets it. It refreshes live
- * pages, follows the tail of deliveries, previews forms that change nothing, selects all rows of a table, and copies text.
- * Every page works without it.
+ * pages, follows the tail of deliveries, previews forms that change nothing, selects all rows of a table, and copies
+ * text. Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
- * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is. What it writes itself is
- * in English, unless the page's `body` has other words in `data-words`.
+ * node by node, so that the user's input, open parts, selection and scroll position stay. What it writes itself is in
+ * English, unless the page's `body` has other words in `data-words`.
  */
 export const live = /* js */ `"use strict";
 (() => {
@@ -143,7 +143,7 @@ export const live = /* js */ `"use strict";
       source.addEventListener("gap", () => setText(status, "Too many deliveries to show them live. Reload to see all of them."));
     }
 
-    /** With the page anew, which has what came meanwhile. */
+    /** Reloads the page, which has everything that came meanwhile. */
     function connectLater() {
       setText(status, words.late);
       again = setTimeout(() => refresh().then(() => document.hidden || connect(), connectLater), AGAIN_MS);
@@ -157,7 +157,7 @@ export const live = /* js */ `"use strict";
       while (rows.rows.length > MOST_ROWS) rows.rows[rows.rows.length - 1].remove();
     }
 
-    // Nothing is looked for while nobody sees it; the page that is seen again has what came meanwhile.
+    // The tail stops while the page is hidden; a page that is seen again is loaded with everything that came meanwhile.
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) return location.reload();
       clearTimeout(again);
@@ -179,7 +179,7 @@ export const live = /* js */ `"use strict";
     const form = event.target.form;
     if (form?.hasAttribute("data-preview")) preview(form).catch(() => form.requestSubmit());
   });
-  // Where a page cannot be had, its link is still there.
+  // If a page cannot be fetched, its link is still there.
   followOn().catch(() => {});
   const tail = document.querySelector("[data-tail]");
   if (tail) follow(tail);

@@ -1,16 +1,19 @@
-/** How every page is answered: whole, or its `main` alone, and where it opens where a form was refused. */
+/** The answer of every page: whole, or only its `main`; after a refused form, with the focus on the fault. */
 import type { Context } from "hono";
 import { raw } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
-/** The header of a request for a page's `main` alone. */
+/** The header of a request for only a page's `main`. */
 export const PART = "x-part";
 
 export type PageStatus = 200 | 400 | 401 | 403 | 404 | 413 | 422 | 429 | 500 | 503;
 
-/** Responds with a page. One that refuses something has the focus on what is at fault. @param around the whole page */
+/**
+ * Responds with a page. A refusal has the focus on the fault.
+ * @param around the whole page
+ */
 export async function answerPage(c: Context, page: Html, status: PageStatus, around: (main: Html) => Html) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");

@@ -1,4 +1,4 @@
-/** Answers that no page gives by itself: to failures of ours, to forms that cannot be read, and to too many requests. */
+/** Answers for all pages: to internal failures, to forms that cannot be read, and to too many requests. */
 import type { Context, Env, MiddlewareHandler } from "hono";
 import { joined } from "../../core/bundle.ts";
 import type { Principal } from "../../core/principal.ts";
@@ -14,7 +14,7 @@ type PagesEnv = Env &
   Readonly<{ Variables: Readonly<{ services: Services; visitor: Readonly<{ principal: Principal }> }> }>;
 
 /**
- * The answer to a failure of ours, with a log line.
+ * The answer to an internal failure, with a log line.
  * @param show the page that says so
  */
 export function onPageError<E extends PagesEnv>(show: (c: Context<E>, status: 500 | 503) => PageAnswer) {
@@ -28,7 +28,7 @@ export function onPageError<E extends PagesEnv>(show: (c: Context<E>, status: 50
   };
 }
 
-/** Middleware where a visitor is known: 429 when it requests pages, or sends forms, too often. */
+/** Middleware for known visitors: 429 when one requests pages, or sends forms, too often. */
 export function withinPageLimit<E extends PagesEnv>(
   show: (c: Context<E>, seconds: number) => PageAnswer,
 ): MiddlewareHandler<E> {
@@ -69,7 +69,7 @@ export function readableForm<E extends PagesEnv>(
   };
 }
 
-/** Handlers get what has been read here. */
+/** Handlers get the form that has been read here. */
 async function formFault({ req }: Context, most: number): Promise<400 | 413 | undefined> {
   const chunks: Uint8Array[] = [];
   if (!(await readAtMost(req.raw, most, (chunk) => chunks.push(chunk)))) return 413;

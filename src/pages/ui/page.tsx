@@ -1,4 +1,4 @@
-/** What components use of the page around them: its time, its language, its visitor's rights, and the addresses of others. */
+/** The context of components: the page's time, language, its visitor's rights, and the addresses of others. */
 import { createContext, useContext } from "hono/jsx";
 import type { PortalAction, PortalLanguage } from "../../core/portal-access.ts";
 import type { Permission } from "../../core/principal.ts";
@@ -17,7 +17,7 @@ export type PageView = Readonly<{
   t: KitTexts;
   /** Whether the visitor has the permission of the service, which refuses the call otherwise. */
   mayCall: (service: Readonly<{ permission: Permission }>) => boolean;
-  /** Whether a visitor of the portal may do it. At the dashboard everybody may what the services allow. */
+  /** Whether a visitor of the portal may do it. At the dashboard every visitor may do what the services allow. */
   may: (action: PortalAction) => boolean;
   /** Whether to show where requests go. */
   showsTarget: (row: Destination) => boolean;
@@ -29,7 +29,7 @@ export type PageView = Readonly<{
   /** The page of an action that an agent has asked for, and the one that lists them, with its title. */
   actionAt: (id: string) => string;
   actionsAt: readonly [href: string, title: string];
-  /** The list of what has a tag; absent where there is none. */
+  /** The list of objects with a tag; absent if there is none. */
   tagAt?: (tenant: string, tag: string) => string;
   toolText: (tool: string) => string;
   causeText: (cause: string) => string;

@@ -97,7 +97,7 @@ export const Hidden: FC<{ of: HiddenProps }> = ({ of }) => (
 type PressProps = Readonly<{
   action: string;
   label: string;
-  /** What it sends. */
+  /** The values that it sends. */
   hidden?: HiddenProps;
   of?: "main" | "tiny" | "plain";
   /** A longer label for screen readers, where others on the page have the same. */
@@ -163,9 +163,9 @@ export const Tabs: FC<{
 
 type PagerProps = Readonly<{
   path: string;
-  /** What every page of the list has in its address. */
+  /** Parameters that every page of the list has in its address. */
   query?: Query;
-  /** Where it goes on; absent on the last page. */
+  /** The cursor of the next page; absent on the last page. */
   next: Query | false | "" | undefined;
   isFirst: boolean;
   /** The newest are first. */
@@ -191,7 +191,7 @@ export const Pager: FC<PagerProps> = ({ path, query = {}, next, isFirst, isLog, 
 type Figure = Readonly<{
   unit?: string;
   isBad?: boolean | undefined;
-  /** Where what it counts is listed. */
+  /** The list of the counted objects. */
   href?: string;
 }>;
 export const FigureList: FC<{ of: readonly (readonly [name: string, value: string, about?: Figure])[] }> = ({
@@ -215,7 +215,7 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
   <span class={`state nowrap tone-${tone}`}>{children}</span>
 );
 
-/** A state in a table, and the sentence about it where one is given. */
+/** A state in a table, and the sentence about it if one is given. */
 type Shown = Pick<StateText, "tone" | "label"> & Partial<StateText>;
 
 /**
@@ -301,14 +301,14 @@ const State: FC<{ of: Shown }> = ({ of: { tone, label, text = "" } }) => (
   </>
 );
 
-/** Nothing needs to be said of what goes well. */
+/** A healthy state needs no text. */
 export function sparing({ tone, label, text }: Shown): Shown {
   return tone === "good" ? { tone, label } : { tone, label, ...(text !== undefined && { text }) };
 }
 
 type RowNameProps = Readonly<{ name: string; href?: string | undefined; sub?: string | undefined }>;
 
-/** The name of a row, which leads to its page, and what there is to say of it. */
+/** The name of a row, which leads to its page, with a remark. */
 export const RowName: FC<RowNameProps> = ({ name, href, sub = "" }) => (
   <>
     {href === undefined ? (
@@ -347,7 +347,7 @@ type CardProps = Readonly<{
   children?: Child;
 }>;
 
-/** One of several things on a page, under its name. */
+/** One of several objects on a page, under its name. */
 export const Card: FC<CardProps> = ({ id, title, aside, children }) => (
   <article class="delivery" aria-labelledby={id}>
     <div class="head">
@@ -366,7 +366,7 @@ export const Fold: FC<{ title: Child; open?: boolean; children?: Child }> = ({ t
   </details>
 );
 
-/** Faults of several things, each under its name. */
+/** Faults of several objects, each under its name. */
 export const FaultList: FC<{ faults: readonly (readonly [name: string, text: string])[] }> = ({ faults }) => (
   <ul class="log">
     {faults.map(([name, text]) => (
@@ -380,7 +380,7 @@ export const FaultList: FC<{ faults: readonly (readonly [name: string, text: str
 
 type BannerProps = Readonly<{ label: string; tone: Tone; title: Child; children?: Child }>;
 
-/** The state that a page is about: in a few words, and what follows from it. */
+/** The state that a page is about: in a few words, with its consequences. */
 export const Banner: FC<BannerProps> = ({ label, tone, title, children }) => (
   <section class={`status tone-${tone}`} aria-label={label}>
     <p>{title}</p>
@@ -476,7 +476,7 @@ export const RefusedNotice: FC<{ refused: Refused; fields?: FormFields }> = ({
 
 type ConfirmationProps = Readonly<{
   title: string;
-  /** What will happen, in whole sentences. */
+  /** The consequences, in whole sentences. */
   what: readonly string[];
   action: string;
   verb: string;

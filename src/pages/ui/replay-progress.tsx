@@ -1,4 +1,4 @@
-/** How a replay goes, with buttons that pause, resume and stop it. */
+/** The progress of a replay, with buttons that pause, resume and stop it. */
 import type { FC } from "hono/jsx";
 import { cancelReplay } from "../../features/replays/service.ts";
 import type { Replay } from "../../store/replays.ts";
@@ -39,7 +39,7 @@ export const ReplayProgress: FC<ProgressProps> = ({ path, replay, name }) => {
         </span>
       </div>
       {isUnderWay(replay) && (
-        // How many are missing shows only as the replay goes.
+        // The number of missing ones is known only as the replay proceeds.
         <progress
           {...(include !== "missing" && { value: delivered + failed, max: Math.max(1, total) })}
           aria-label={text}

@@ -11,7 +11,7 @@ type OnceProps = Readonly<{
   title: string;
   lede: string;
   texts: readonly (readonly [id: string, label: string, text: string | undefined])[];
-  /** Links to where it goes on. */
+  /** Links to the next page. */
   children?: Child;
 }>;
 

@@ -1,4 +1,4 @@
-/** How pages use services: with what a form has typed, and with a refusal instead of an error page where one fails. */
+/** Calls of services by pages: with the input of a form, and with a refusal instead of an error page if one fails. */
 import type { z } from "zod";
 import { checked } from "../../core/field-errors.ts";
 import {
@@ -18,10 +18,10 @@ import { faultOf } from "../../log.ts";
 
 type Trouble = "internal" | "unavailable";
 
-/** A service, or what calls one. */
+/** A service, or a function that calls one. */
 export type Work<I, T, K extends RefusalKind> = (caller: Caller, input: I) => Promise<Result<T, K>>;
 
-/** Runs a service. Trouble of ours is logged, and becomes a refusal, so that a form keeps what was typed. */
+/** Runs a service. Internal errors are logged, and become a refusal, so that a form keeps its input. */
 export async function attempt<I, T, K extends RefusalKind>(
   caller: Caller,
   work: Work<I, T, K>,
@@ -35,7 +35,7 @@ export async function attempt<I, T, K extends RefusalKind>(
   }
 }
 
-/** Runs a service with what a form has typed, once the schema accepts it. */
+/** Runs a service with the input of a form, once the schema accepts it. */
 export async function attemptWith<I, T, K extends RefusalKind>(
   caller: Caller,
   schema: z.ZodType<I>,
@@ -57,7 +57,7 @@ export async function attemptRead<I, T, K extends RefusalKind>(
 type Typed = Readonly<{ input: Readonly<Record<string, unknown>>; requestUrl: string }>;
 
 /**
- * Creates a destination as a form says, unless that cannot be read.
+ * Creates a destination from a form, unless that cannot be read.
  * @param typed `key`: of the form, so that one that is sent twice creates one
  */
 export function addDestination(
@@ -70,7 +70,7 @@ export function addDestination(
   );
 }
 
-/** Changes a destination as a form says, unless that cannot be read. */
+/** Changes a destination by a form, unless that cannot be read. */
 export function saveDestination(caller: Caller, { id, input, requestUrl }: Typed & Readonly<{ id: string }>) {
   const read = readChange(caller.services, input, requestUrl);
   return attemptRead(caller, read, (_, change) => updateDestination(caller, { id, change, requestUrl }));
@@ -82,7 +82,10 @@ export function readTyped<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "i
   return "data" in result ? ok(result.data) : invalidFields(result);
 }
 
-/** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
+/**
+ * The status of the page that shows a refusal: that of an internal error, or 422 for faults that a change of the form
+ * can fix.
+ */
 export function statusOfRefused({ kind }: Pick<Refused, "kind">): 422 | 500 | 503 {
   return kind === "internal" ? 500 : kind === "unavailable" ? 503 : 422;
 }

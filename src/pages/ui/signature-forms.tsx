@@ -1,4 +1,4 @@
-/** The forms in which requests are signed, in the form of a destination: those of vendors, and one's own. */
+/** The forms in which requests are signed, in the form of a destination: those of vendors, and custom ones. */
 import type { FC } from "hono/jsx";
 import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
 import { GroupField, Input, markOf, useForm, valueIn } from "./fields.tsx";
@@ -17,7 +17,7 @@ export function templateLabels(labels: Readonly<Record<string, string>>): Readon
   return Object.fromEntries(all.flat());
 }
 
-/** One more of one's own is shown than is used. */
+/** One more custom form is shown than is used. */
 export const SignatureForms: FC = () => {
   const form = useForm();
   const { signing: t } = usePage().t;

@@ -22,9 +22,9 @@ export type StatusText = Readonly<{
   text: string;
   /** "12 of 20 attempts in the last 15 minutes failed". */
   reason?: string;
-  /** What follows from it, or what to do about it: whole sentences. */
+  /** Its consequences, or the remedy: whole sentences. */
   hint?: string;
-  /** How long its deliveries wait, for a table: "next probe in 42 s". Absent where nothing makes them wait. */
+  /** How long its deliveries wait, for a table: "next probe in 42 s". Absent if nothing makes them wait. */
   until?: string;
 }>;
 
@@ -331,7 +331,7 @@ export function causeText(cause: string): string {
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
 }
 
-/** What came of an attempt, as far as there was an answer. */
+/** The result of an attempt, as far as there was an answer. */
 export type AttemptEnd = Readonly<{ status?: number | undefined; error?: string | undefined }>;
 
 /** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
@@ -353,14 +353,14 @@ const STATUSES_EXPLAINED = [
   400, 401, 403, 404, 405, 406, 410, 411, 412, 413, 415, 417, 422, 426, 428, 429, 431, 451,
 ];
 
-/** Where /docs says what to do about the reason for which a delivery waits or is retried. */
+/** The place in /docs with the remedy for the reason for which a delivery waits or is retried. */
 export function remedyAnchor(reason: string | undefined): string {
   if (reason === undefined) return "troubleshooting";
   const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(Number(reason.slice(5)));
   return `reason-${isStatus ? "http_500" : reason}`;
 }
 
-/** What to do about a failure that no retry mends, as a sentence; undefined where the cause alone says it. */
+/** The remedy for a failure that no retry fixes, as a sentence; undefined if the cause is clear by itself. */
 export function causeHint(cause: string | undefined): string | undefined {
   return cause === "challenged"
     ? "Allow the sender in the receiver's WAF: skip challenges for the webhook's path."

@@ -1,8 +1,8 @@
 /**
- * The style sheet: hairlines instead of boxes and one accent colour, which a portal's brand may replace. Colours of state are
- * never the accent: a red brand must not make what is healthy red. Red and amber are reserved for problems. All text has a
- * contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3); successes and failures in charts have 3 to each other and to the
- * paper (1.4.11).
+ * The style sheet: hairlines instead of boxes and one accent colour, which a portal's brand may replace. Colours of
+ * state are never the accent: a red brand must not make healthy states red. Red and amber are reserved for problems.
+ * All text has a contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3); successes and failures in charts have 3 to
+ * each other and to the paper (1.4.11).
  */
 export const tokens = /* css */ `
 :root {

@@ -19,7 +19,7 @@ export type Surface<E extends Env> = Readonly<{
   callerOf: (c: Context<E>) => Caller;
   find: (c: Context<E>, id: string) => Promise<Result<Destination>>;
   viewOf: (c: Context<E>) => PageView;
-  /** Refuses a visitor who may not do it, where services do not say it well. */
+  /** Refuses a visitor without the right, if services do not report it well. */
   may: (action: PortalAction) => MiddlewareHandler<E>;
   /** @param frame `place`: in the navigation; `refused`: why a form is shown again */
   showPage: (

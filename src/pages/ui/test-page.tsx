@@ -1,4 +1,4 @@
-/** Chooses a test event, of the plain type or with a type's example, sends it, and shows what it did: nothing of it is stored. */
+/** Chooses a test event, of the plain type or with a type's example, sends it, and shows the result: nothing is stored. */
 import type { Context, Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { plainTest } from "../../delivery/test-event.ts";

@@ -16,7 +16,7 @@ import { serviceNames, type TransformPart, type TransformTexts } from "./transfo
 const PARTS = ["body", "content_type", "headers", "method", "path", "query"] as const;
 const INPUTS = [...PARTS, "code"] as const;
 
-/** The template in a form; null where all of it is empty. A form that is sent as it was shown means the stored template, to the letter. */
+/** The template in a form; null if all of it is empty. A form that is sent unchanged means exactly the stored template. */
 export function templateTyped(
   form: Form,
   stored: TransformTemplate | null,
@@ -42,7 +42,7 @@ export function templateTyped(
 /** A template or code; null: events are sent as they are. */
 export type ShownSource = ReturnType<typeof shownSource>;
 
-/** The source that a form means. A form that is sent as it was shown means the stored source, to the letter. */
+/** The source in a form. A form that is sent unchanged means exactly the stored source. */
 export function sourceTyped(form: Form, stored: ShownSource): Result<ShownSource, "invalid"> {
   const code = typedIn(form, "code");
   const template = templateTyped(form, stored?.template ?? null);
@@ -63,7 +63,7 @@ function typedIn(form: Form, part: TransformPart): string {
 
 type Pairs = Readonly<Record<string, string>>;
 
-/** Names with their values: a pair on each line, or JSON where lines could not say it. */
+/** Names with their values: a pair on each line, or JSON if lines cannot express them. */
 function namedIn(form: Form, part: "headers" | "query"): ReturnType<typeof pairsIn> {
   if (!typedIn(form, part).trimStart().startsWith("{")) return pairsIn(form, part);
   const { value, fault } = jsonIn(form, part);

@@ -38,13 +38,13 @@ import {
 } from "./transform-form.tsx";
 import { TransformDryRun, TransformFaults, VersionList } from "./transform-view.tsx";
 
-/** The source at work; null: none, or one that cannot be read. */
+/** The source in effect; null: none, or one that cannot be read. */
 function sourceNow(row: Destination): ShownSource {
   const current = currentTransform(row);
   return current ? shownSource(current) : null;
 }
 
-/** The version at work as a form names it, so that another one that was saved meanwhile is noticed. */
+/** The version in effect as a form names it, so that another version saved meanwhile is noticed. */
 function versionNow(row: Destination): string {
   return String(currentTransform(row)?.version ?? 0);
 }
@@ -194,7 +194,7 @@ async function readTransformPage(caller: Caller, row: Destination) {
   };
 }
 
-/** The last faults of the current source; none where they cannot be read, so that the page is shown all the same. */
+/** The last faults of the current source; none if they cannot be read, so that the page is shown nevertheless. */
 export async function readTransformFaults(caller: Caller, row: Destination) {
   if (sourceNow(row) === null) return [];
   const found = await attempt(caller, getTransformFaults, row);
@@ -203,7 +203,7 @@ export async function readTransformFaults(caller: Caller, row: Destination) {
 
 type Asked = Readonly<{ ready?: string | undefined; version?: string | undefined }>;
 
-/** The form at first: of the ready template or the version that the address names, or else of what is at work. */
+/** The form at first: of the ready template or the version that the address names, or else of the one in effect. */
 function transformTyped(row: Destination, versions: Versions, { ready, version }: Asked): Form {
   if (ready !== undefined) {
     const name = readyTemplates.find((one): one is ReadyTemplate => one === ready);
@@ -218,7 +218,8 @@ function transformTyped(row: Destination, versions: Versions, { ready, version }
 type SummaryProps = Readonly<{ row: Destination; path: string; faults: readonly DeliveryJson[] }>;
 
 /**
- * On a destination's page: which version is at work, and what it failed for. Nothing where events are sent as they are.
+ * On a destination's page: the version in effect, and the deliveries that it failed for. Nothing if events are sent as
+ * they are.
  * @param path of the destination
  */
 export const TransformSummary: FC<SummaryProps> = ({ row, path, faults }) => {

@@ -11,7 +11,7 @@ export const serviceNames = {
   pagerduty: "PagerDuty",
 } as const;
 
-/** The type of this object is what the other languages fill. */
+/** The other languages have the type of this object. */
 export const transformTexts = {
   title: "Transformation",
   lede: "Send something else in place of the event: a template in Liquid makes the request. It knows id, type, timestamp, tenant and data. Leave all fields empty to send events as they are.",

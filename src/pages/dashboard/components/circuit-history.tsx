@@ -1,5 +1,5 @@
 /**
- * When a destination was blocked: its circuit was open, it was on hold, or it was paused. As a log, and as a timeline
+ * Interruptions of a destination: its circuit was open, it was on hold, or it was paused. As a log, and as a timeline
  * below the chart of its attempts. Times in epoch ms.
  */
 import type { FC } from "hono/jsx";

@@ -22,7 +22,7 @@ import { capitalized } from "../../ui/status-text.ts";
 
 export const DELIVERIES = "/dashboard/deliveries";
 
-/** The filters with the names that the API has for them. `tenant` is for whoever is bound to none. */
+/** The filters with the names that the API has for them. `tenant` is for visitors that are bound to none. */
 const labels: Readonly<Record<string, string>> = {
   state: "State",
   ...Object.fromEntries(
@@ -39,7 +39,7 @@ export function filtersIn(given: Readonly<Record<string, unknown>>, mayNameTenan
   return new URLSearchParams(fields);
 }
 
-/** Those by which an index leads to deliveries. Without them the newest events come first. */
+/** The filters that have an index of deliveries. Without them the newest events come first. */
 const INDEXED = ["state", "status", "reason"];
 
 /** The query of a page of the log with these filters. */
@@ -48,12 +48,12 @@ export function pageWanted(query: URLSearchParams, limit: number, cursor: string
   return { ...Object.fromEntries(query), order, limit: String(limit), ...(cursor && { cursor }) };
 }
 
-/** Where the log with these filters is. */
+/** The address of the log with these filters. */
 export function logAt(query: URLSearchParams, more: Query = {}, path = DELIVERIES): string {
   return addressOf(path, { ...Object.fromEntries(query), ...more });
 }
 
-/** Where the log is for all tenants: an empty one chooses all of them. */
+/** The address of the log for all tenants: an empty one chooses all of them. */
 const OF_ALL_TENANTS = `${DELIVERIES}?tenant=`;
 
 type Props = Readonly<{ query: URLSearchParams; choices: DeliveryChoices; types: readonly string[] }>;
@@ -135,7 +135,7 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   );
 };
 
-/** As its input has it. */
+/** The value as its input has it. */
 const timeIn = (query: URLSearchParams, name: string) => query.get(name)?.slice(0, 19);
 
 function statesOffered(choices: DeliveryChoices): Option[] {
@@ -159,7 +159,7 @@ function countsText(query: URLSearchParams, { exact }: DeliveryChoices): string 
 /** Reasons of the token endpoint are offered once, among those of waiting. */
 const isOfRetries = (reason: string) => stateOfReason(reason) === "retrying";
 
-/** Statuses that can be chosen, whether they have been counted or not. */
+/** Statuses that can be chosen, even if they have not been counted. */
 const STATUSES = [400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504];
 
 const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) => {
@@ -201,12 +201,12 @@ const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) 
 
 const STATES_COUNTED: readonly string[] = ["waiting", "retrying", "dead"];
 
-/** The number of a state, 0 too; nothing where none is known. */
+/** The number of a state, including 0; nothing if it is unknown. */
 function stateCount(choices: DeliveryChoices, state: string): string {
   return countText(choices, state) || (STATES_COUNTED.includes(state) ? " (0)" : "");
 }
 
-/** Nothing where there is none, or nothing is counted. */
+/** Nothing if there is none, or if nothing is counted. */
 function countText({ counts, exact }: DeliveryChoices, state: string, reason?: string): string {
   if (!STATES_COUNTED.includes(state)) return "";
   const count = counts

@@ -1,6 +1,6 @@
 /**
- * The form of a destination, for creating one and for changing one. The style sheet hides fields that a kind or a way of
- * authentication has no use for, and nothing of them is sent to the API.
+ * The form of a destination, for creating one and for changing one. The style sheet hides fields that do not apply to
+ * the kind or the way of authentication, and they are not sent to the API.
  */
 import type { Child, FC } from "hono/jsx";
 import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
@@ -93,7 +93,7 @@ const PartInputs: FC<{ part: FieldInput["part"] }> = ({ part }) => (
   </>
 );
 
-/** Fields that most destinations leave alone. All are open where a form was refused, so that no error is hidden. */
+/** Fields that most destinations do not need. All are open if a form was refused, so that no error is hidden. */
 const Group: FC<{ title: string; isOpen?: boolean; children?: Child }> = ({ title, isOpen, children }) => (
   <Fold title={title} open={isOpen || useForm().detail !== undefined}>
     <div class="stack">{children}</div>
@@ -132,7 +132,7 @@ const TypesField: FC<Pick<FormOptions, "types">> = ({ types }) => (
   </>
 );
 
-/** Secret fields are left empty as long as they stay; after any other change they have to be given again. */
+/** Secret fields stay empty to leave the secrets as they are; after any other change they have to be entered again. */
 const AuthFields: FC<Pick<FormOptions, "isNew">> = ({ isNew }) => {
   const hint = isNew
     ? undefined

@@ -1,4 +1,4 @@
-/** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
+/** The settings on a destination's page: payload and target, limits, the retry policy, the signing secret. */
 
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -108,7 +108,7 @@ function authTexts(auth: ShownAuth | null): readonly string[] {
 type LimitsProps = Readonly<{
   row: Destination;
   path: string;
-  /** What was submitted, when it was refused. */
+  /** The submitted form, if it was refused. */
   typed?: Form | undefined;
   refused?: Refused | undefined;
 }>;

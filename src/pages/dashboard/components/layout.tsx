@@ -1,6 +1,6 @@
 /**
- * The frame of every page, and the pages for what is not found, failed or was refused. The page's script fetches a
- * page's `main` alone, with the header `x-part`.
+ * The frame of every page, and the pages for missing objects, failures and refusals. The page's script fetches only a
+ * page's `main`, with the header `x-part`.
  */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
@@ -31,8 +31,8 @@ import {
 import { viewFor } from "../view.tsx";
 
 /**
- * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to who is bound to
- * none.
+ * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to visitors
+ * that are bound to none.
  */
 const places = [
   { place: "overview", path: "", name: "Overview" },
@@ -153,7 +153,10 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
   </>
 );
 
-/** Where Cloudflare Access ends its session. A link: a form may not lead to another site, to which Access goes on. */
+/**
+ * The address at which Cloudflare Access ends its session. A link, because a form may not lead to another site, to
+ * which Access continues.
+ */
 export const LOGOUT = "/cdn-cgi/access/logout";
 
 const PersonShown: FC<Pick<Who, "person">> = ({ person }) =>
@@ -214,7 +217,10 @@ const Foot: FC<{ live: boolean }> = ({ live }) => (
   </footer>
 );
 
-/** A page of a heading and a few sentences. @param frame `heading`: where it differs from the title */
+/**
+ * A page of a heading and a few sentences.
+ * @param frame `heading`: if it differs from the title
+ */
 function showSentences(
   c: DashboardContext,
   { heading, ...frame }: Frame & Readonly<{ heading?: string }>,
@@ -251,7 +257,7 @@ export function showNotFound(c: DashboardContext) {
   );
 }
 
-/** Shown to a visitor who has chosen what is no name of a tenant. */
+/** Shown to a visitor who has chosen an invalid name of a tenant. */
 export function showNoTenant(c: DashboardContext) {
   return showSentences(
     c,
@@ -286,7 +292,7 @@ export function showUnreadableForm(c: DashboardContext, status: 400 | 413) {
   return showSentences(c, { title, signedIn: false }, lede, status);
 }
 
-/** @param status 503 where the trouble passes by itself */
+/** @param status 503 if the failure is transient */
 export function showServerError(c: DashboardContext, status: 500 | 503) {
   if (status === 503) c.header("retry-after", "5");
   return showSentences(
@@ -335,7 +341,7 @@ export function showRefusal(c: DashboardContext, refused: Refused, back: string)
   );
 }
 
-/** Back to the page, which says what has been done; the refusal where nothing has. */
+/** Back to the page, which shows the result; or the refusal. */
 export async function actAndReturn(
   c: DashboardContext,
   act: (caller: Caller) => Promise<Result<unknown>>,

@@ -1,6 +1,6 @@
 /**
- * What visitors of the portal may do and how it looks, in the form of a tenant's settings and in that of a link. Both have
- * the same inputs: a box that is not ticked takes away, an empty field restricts nothing.
+ * The rights of the portal's visitors and its appearance, in the form of a tenant's settings and in that of a link.
+ * Both have the same inputs: a box that is not ticked takes away, an empty field restricts nothing.
  */
 import type { FC } from "hono/jsx";
 import {
@@ -19,7 +19,7 @@ import { type Form, numberIn, textIn } from "../../ui/format.ts";
 const limits = ["max_endpoints", ...limitedFields] as const;
 const appearance = ["language", "theme"] as const;
 
-/** The right that a tenant's settings give: without them it is not there. A link takes it away, as all others. */
+/** The right that only a tenant's settings give. A link takes it away, like all others. */
 const GRANTED = "may_write_code" satisfies Capability;
 
 export function tenantRulesIn(form: Form): Readonly<Record<string, unknown>> {
@@ -33,13 +33,13 @@ export function tenantInputs(portal: TenantPortal): Readonly<Record<string, stri
   return { ...inputs, ...(portal[GRANTED] === true && { [GRANTED]: "on" }) };
 }
 
-/** The rules in a form; what restricts nothing is left out. */
+/** The rules in a form, without those that restrict nothing. */
 export function rulesIn(form: Form): Readonly<Record<string, unknown>> {
   const denied = capabilities.filter((name) => form[name] !== "on").map((name) => [name, false] as const);
   return { ...Object.fromEntries(denied), ...given(limits.map((name) => [name, numberIn(form, name)])) };
 }
 
-/** Language and theme in a form; what is left to others is left out. */
+/** Language and theme in a form, without those that are left to others. */
 export function appearanceIn(form: Form): Readonly<Record<string, unknown>> {
   return given(appearance.map((name) => [name, textIn(form, name)]));
 }

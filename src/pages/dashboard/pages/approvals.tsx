@@ -1,4 +1,4 @@
-/** What agents have asked for: a person approves or refuses it. */
+/** Agents' requests, which a person approves or refuses. */
 import { getActions } from "../../../features/approvals/service.ts";
 import { ActionTable } from "../../ui/action-panel.tsx";
 import { Top } from "../../ui/parts.tsx";

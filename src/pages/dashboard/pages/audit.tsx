@@ -153,7 +153,7 @@ function actionText(action: string): string {
   return capitalized(`${what}: ${done}`.replaceAll("_", " "));
 }
 
-/** Where what was changed has a page. */
+/** The page of the changed object, if it has one. */
 function pathOf(subject: string): string | undefined {
   return idPatterns.destination.test(subject) ? `/dashboard/destinations/${subject}` : undefined;
 }

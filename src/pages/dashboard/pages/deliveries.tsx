@@ -89,7 +89,7 @@ export function registerDeliveriesPage(app: Dashboard): void {
   });
 }
 
-/** Reads the page that the address asks for, or redirects to the address with its filters alone. */
+/** Reads the requested page, or redirects to the address with only its filters. */
 async function readLogPage(c: DashboardContext) {
   const { tenant, principal } = c.get("visitor");
   const showTenant = principal.tenant === undefined;
@@ -100,7 +100,7 @@ async function readLogPage(c: DashboardContext) {
     name.trim() === "" ? undefined : await callService(c, getDestinationsNamed, { tenant, name, after });
   const several = named?.kind === "ok" && !isOne(named.value) ? named.value : undefined;
   if (named?.kind === "ok" && !several) query.set("destination_id", named.value.found[0]?.id ?? "");
-  // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
+  // A form sends its empty fields too: the address that is shown, and shared, has only the filters.
   const isFromForm =
     "destination" in c.req.query() || Object.values(given).some((value) => value.trim() === "");
   const refusedName = named && named.kind !== "ok" ? named : undefined;
@@ -135,7 +135,7 @@ async function readLogPage(c: DashboardContext) {
 
 type LogProps = Exclude<Awaited<ReturnType<typeof readLogPage>>, Response>;
 
-/** Whether that is the destination that was meant. */
+/** Whether that is the intended destination. */
 function isOne({ count, next }: NamedDestinations): boolean {
   return count === 1 && next === undefined;
 }
@@ -194,7 +194,7 @@ function lookedText({ from, to }: LookedThrough, now: number): string {
   return `Looked through the destinations ${first} to ${placeOf(to.destination)}, there back to ${end}.`;
 }
 
-/** The script puts rows into the table that follows, and says here how it goes. */
+/** The script puts rows into the table that follows, and shows its state here. */
 const Tail: FC<Pick<LogProps, "query">> = ({ query }) => {
   const tailed = new URLSearchParams([...query].filter(([name]) => TAILED.includes(name)));
   return (

@@ -28,7 +28,7 @@ const DESTINATION = "/dashboard/destinations/:id";
 /** Calls, of a few thousand deliveries each, that one press of the button makes. */
 const CANCEL_CALLS = 5;
 
-/** What buttons of a replay do, and what is said of it then. */
+/** The actions of a replay's buttons, and the message about each. */
 export const replayVerbs = [
   ["pause", "replay-paused", pauseReplay],
   ["resume", "replay-resumed", resumeReplay],

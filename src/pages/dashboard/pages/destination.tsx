@@ -179,7 +179,7 @@ const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth,
   </section>
 );
 
-/** When the destination was blocked, below its attempts. */
+/** The interruptions of the destination, below its attempts. */
 const Blocked: FC<{ health: Health; window: StatsWindow }> = ({ health: { row, figures }, window }) => {
   const { now } = usePage();
   const series = figures?.windows[window]?.series ?? [];

@@ -152,7 +152,7 @@ export function showNewSecret(
   return showPage(c, { title: "Signing secret" }, <SecretPage {...made} what={what} />);
 }
 
-/** The visitor's destination of the address; another answer where there is none, or nothing may be changed. */
+/** The visitor's destination of the address; another answer if there is none, or nothing may be changed. */
 async function withDestination(
   c: DashboardContext,
   show: (row: Destination) => Response | Promise<Response>,
@@ -237,7 +237,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
   );
 }
 
-/** Nothing is saved: the form is shown again, with what its event types, channels and filter take. */
+/** Nothing is saved: the form is shown again, with the events that its types, channels and filter take. */
 async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const { input, errors } = destinationSettingsIn({ ...typed, kind: destinationView(row).kind });
   const found = errors.filter(({ field }) => field === "filter");

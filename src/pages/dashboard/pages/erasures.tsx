@@ -1,4 +1,4 @@
-/** Erasures: how far they are, and what they have removed. Each stays as the receipt of that. */
+/** Erasures: their progress, and what they have removed. Each stays as the receipt of that. */
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
@@ -88,7 +88,7 @@ export function registerErasurePages(app: Dashboard): void {
   });
 }
 
-/** The place of the last one on the page before; undefined, for the newest page, where it is none. */
+/** The place of the last one on the page before; undefined, for the newest page, if it is invalid. */
 function positionIn(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The versions of an event type: what there is, and who gets which. The operator publishes the next one here, tried on recorded
- * events before, and says until when a former one is for use.
+ * The versions of an event type, and who gets which. The operator publishes the next one here, tried on recorded events
+ * before, and sets until when a former one may be used.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -51,7 +51,10 @@ import { EVENT_TYPES, mayEditTypes, typePath } from "./event-types.tsx";
 const VERSIONS = `${EVENT_TYPES}/:name/versions`;
 const PAGE_SIZE = 50;
 
-/** A form that was sent. It is shown again where it is refused, and with what the version would break where it was tried. */
+/**
+ * A form that was sent. It is shown again if it is refused, or, after a dry run, with the events that the version would
+ * break.
+ */
 type Sent = Readonly<{ typed: Form; refused?: Refused; check?: VersionCheck }>;
 
 export function registerEventTypeVersions(app: Dashboard): void {
@@ -64,7 +67,7 @@ export function registerEventTypeVersions(app: Dashboard): void {
     if (typed.action === "date") return date(c, name, typed);
     const { input, errors } = readInputs(typed, versionDraftFields);
     if (errors.length > 0) return show(c, { typed, refused: unreadable(errors) });
-    // Data of the version before is of the new data as it is, where no conversion says otherwise.
+    // Without a conversion, data of the former version is the new data unchanged.
     const draft = { ...input, conversion: input.conversion ?? undefined };
     return typed.action === "try" ? tryIt(c, name, typed, draft) : publish(c, name, typed, draft);
   });
@@ -151,7 +154,7 @@ async function show(c: DashboardContext, sent?: Sent) {
   );
 }
 
-/** Sent by this form; undefined where it was the other one, or none. */
+/** Sent by this form; undefined if it was the other one, or none. */
 function of(sent: Sent | undefined, form: "date" | "next"): Sent | undefined {
   return sent && (sent.typed.action === "date") === (form === "date") ? sent : undefined;
 }

@@ -1,7 +1,7 @@
 /**
- * The catalogue of event types, for everybody who is signed in: those who write a receiver look up here what they get.
- * It has no page for visitors who are not, because what a deployment calls its events may be confidential. The operator adds a
- * type, changes, archives and deletes it, and imports the webhooks of an OpenAPI document, after seeing what that would do.
+ * The catalogue of event types, for everybody who is signed in: authors of receivers find the form of their events
+ * here. Other visitors see no page, because the names of a deployment's events may be confidential. The operator adds a
+ * type, changes, archives and deletes it, and imports the webhooks of an OpenAPI document, after a preview.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -126,7 +126,7 @@ const TypePanel: FC<{ type: EventType; place: number; mayEdit: boolean }> = ({ t
   );
 };
 
-/** With the command that adds the first one, for a visitor who may be the operator: tenants do not change the catalogue. */
+/** With the command that adds the first one, for operators: tenants do not change the catalogue. */
 function showEmpty(c: DashboardContext) {
   const { origin } = new URL(c.req.url);
   const command = `curl -X PUT ${origin}/v1/event-types/order.created \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json '{"description": "An order has been placed.", "example": {"order": 42}}'`;
@@ -156,7 +156,7 @@ export function registerCatalogue(app: Dashboard): void {
   app.post(`${EVENT_TYPES}/new`, async (c) => {
     const typed = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
-    // To replace a type is to edit it: a new one must not overwrite what somebody has described.
+    // To replace a type is to edit it: a new one must not overwrite an existing description.
     const existing = name === "" ? undefined : await getEventType(callerOnPage(c), name);
     if (existing?.kind === "ok") return showForm(c, undefined, typed, unreadable([TAKEN(name)]));
     return save(c, undefined, name, typed);
@@ -199,7 +199,7 @@ export function registerCatalogue(app: Dashboard): void {
     return callWith(c, newEventType, input, (caller, fields) => replaceEventType(caller, { name, fields }));
   }
 
-  /** Removes what is empty. */
+  /** Removes empty fields. */
   async function save(c: DashboardContext, type: EventTypeView | undefined, name: string, typed: Form) {
     const { input, errors } = readInputs(typed, eventTypeSettings);
     if (errors.length > 0) return showForm(c, type, typed, unreadable(errors));

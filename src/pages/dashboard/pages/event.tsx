@@ -1,4 +1,4 @@
-/** The page of one event: what was posted, and its delivery to each destination. */
+/** The page of one event: its content, and its delivery to each destination. */
 import type { FC } from "hono/jsx";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";

@@ -56,7 +56,7 @@ export function registerKeyPages(app: Dashboard): void {
   );
 }
 
-/** A new key as the API takes it: what is empty is left out. */
+/** A new key as the API takes it: empty fields are left out. */
 export function keyIn(form: Form) {
   const { scopes: _, confirm, ...input } = readInputs(form, keyFields).input;
   return given(

@@ -163,7 +163,7 @@ const Overview: FC<OverviewProps> = ({ fleet, window, view, showTenant }) => {
   );
 };
 
-/** Where the overview is; what is the default is left out. */
+/** The address of the overview, without default values. */
 function overviewAt(view: ListView, window: StatsWindow | undefined): string {
   const isUsual = window === windowNamed(undefined);
   return addressOf("/dashboard", { ...queryOfView(view), window: isUsual ? undefined : window });
@@ -223,7 +223,7 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
   );
 };
 
-/** For who may create one. */
+/** For visitors who may create one. */
 const NewDestinationLink: FC = () =>
   usePage().mayCall(createDestination) ? (
     <ButtonLink href="/dashboard/destinations/new">New destination</ButtonLink>
@@ -235,7 +235,7 @@ type NoneProps = Readonly<{
   tenant: string | undefined;
 }>;
 
-/** Shown while there is no destination: what to do next, for whoever may do it. */
+/** Shown while there is no destination: the next steps, for visitors who may take them. */
 const NoDestinations: FC<NoneProps> = ({ origin, tenant }) => {
   const mayCreate = usePage().mayCall(createDestination);
   return (

@@ -32,7 +32,7 @@ export function registerPortalLinkPage(app: Dashboard): void {
   });
 }
 
-/** @param own the tenant of a session that has one: the form does not ask for it */
+/** @param own the tenant of a session that has one: the form has no field for it */
 export function linkIn(form: Form, own: string | undefined) {
   return {
     tenant: own ?? textIn(form, "tenant") ?? "",

@@ -1,6 +1,6 @@
 /**
- * Sending many deliveries again, or cancelling them: those that are selected in a log, or all that its filters find; and the parts
- * of logs that lead there.
+ * Sends many deliveries again, or cancels them: those that are selected in a log, or all that its filters find; and the
+ * parts of logs that lead there.
  */
 import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -103,7 +103,7 @@ const BackLinks: FC<{ query: URLSearchParams }> = ({ query }) => {
   );
 };
 
-/** Where a replay is planned of what these filters find, as far as replays have them. */
+/** The address for planning a replay of the deliveries that these filters find, as far as replays have them. */
 function replaysAt(query: URLSearchParams): string {
   const of = (name: string, value: string | null): [string, string][] =>
     value === null ? [] : [[name, value]];
@@ -159,7 +159,7 @@ export function registerRepairPage(app: Dashboard): void {
       return showPage(c, frame, <Done action={action} query={query} repaired={[done.value]} />);
     }
     const { repaired, refused } = await repairFound(c, action, query, String(cursor ?? ""));
-    // The page says what has been done, even where the rest could not be.
+    // The page shows the result, even if the rest failed.
     if (refused && repaired.length === 0) return showRefusal(c, refused, logAt(query));
     const page = <Done action={action} query={query} repaired={repaired} refused={refused} />;
     return showPage(c, { ...frame, refused }, page);

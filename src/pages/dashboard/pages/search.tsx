@@ -1,6 +1,6 @@
 /**
- * The results of the search field that every page has. An id leads straight to the page of what has it; words lead to what
- * has been found, and say how far back that is.
+ * The results of the search field that every page has. An id leads straight to the page of its object; words lead to
+ * the results, and to how far back they reach.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -74,7 +74,7 @@ function narrowed(q: string, tenant: string | undefined): string {
   return tenant === undefined || isId || /(^|\s)tenant:/.test(q) ? q : `${q} tenant:${tenant}`;
 }
 
-/** The page of what was found; undefined where there is none. */
+/** The page of what was found; undefined if there is none. */
 function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): string | undefined {
   const paths: Readonly<Record<typeof kind, string | undefined>> = {
     event: `/dashboard/events/${id}`,
@@ -156,7 +156,7 @@ const Found: FC<{ one: SearchResultJson }> = ({ one }) => {
   );
 };
 
-/** The state of a delivery, or of an event's first one that needs somebody; of a destination or replay its own. */
+/** The state of a delivery, or of an event's first one that needs attention; of a destination or replay its own. */
 function stateOf({ state, delivery, deliveries = [] }: SearchResultJson, now: number) {
   if (delivery) return deliveryText(delivery, now, now);
   const texts = deliveries.map(({ state, reason }) => {

@@ -56,7 +56,7 @@ export function registerSettings(app: Dashboard): void {
 
 const brand = ["name", "logo", "accent"] as const;
 
-/** The form shows all of the settings, so what is empty in it is reset. */
+/** The form shows all of the settings, so empty fields are reset. */
 export function tenantSettingsIn(form: Form) {
   const branding = given(brand.map((name) => [name, textIn(form, `brand_${name}`)]));
   return {
@@ -80,8 +80,8 @@ export function inputsOf({ portal, branding, ...settings }: Settings): Form {
 }
 
 /**
- * The form's changes. What says the same as the stored settings is left out: rules that were edited by hand into
- * something unreadable are shown as none, and must not become none by saving something else.
+ * The form's changes, without values equal to the stored settings: rules that were edited by hand into something
+ * unreadable are shown as none, and must not become none when other fields are saved.
  */
 function changesIn(form: Form, stored: Settings) {
   const before: Readonly<Record<string, unknown>> = tenantSettingsIn(inputsOf(stored));

@@ -39,7 +39,7 @@ export function registerSignOut(app: Dashboard): void {
   });
 }
 
-/** Answers whoever is not signed in. An assertion that is of no use counts as a request without a valid key. */
+/** Answers visitors who are not signed in. A useless assertion counts as a request without a valid key. */
 export async function refuseVisitor(c: DashboardContext, why: NotIdentified) {
   if (why === undefined) return showSignIn(c);
   if (why.kind === "unavailable") return showServerError(c, 503);

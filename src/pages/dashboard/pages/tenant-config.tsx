@@ -1,6 +1,6 @@
 /**
- * All of a tenant at once: exports its configuration as a file, and imports one after showing what that would do; deletes the
- * tenant after its name has been typed, and leads to the erasure of its events, which is the receipt.
+ * Actions on a whole tenant: exports its configuration as a file, and imports one after a preview; deletes the tenant
+ * after its name has been typed, and leads to the erasure of its events, which is the receipt.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -29,7 +29,7 @@ const DELETE = `${SETTINGS}/delete`;
 export const LARGEST_FORM = { path: IMPORT, bytes: 3 * MOST_IMPORT_BYTES };
 
 export function registerTenantConfigPages(app: Dashboard): void {
-  // A form, and no link: what it answers may have secrets in it, and is in the audit trail then.
+  // A form, and not a link: the answer may contain secrets, and is then in the audit trail.
   app.post(`${SETTINGS}/export`, async (c) => {
     const form = await c.req.parseBody();
     const tenant = textIn(form, "tenant") ?? "";
@@ -81,12 +81,15 @@ export function registerTenantConfigPages(app: Dashboard): void {
 
 const fault = (field: string, fault: string, expected: string) => ({ field, fault, expected });
 
-/** Names of tenants have nothing that a header would have to escape, but a colon, which no file of Windows may have. */
+/**
+ * Names of tenants need no escapes in a header, but they may have a colon, which Windows does not allow in names of
+ * files.
+ */
 function fileName(tenant: string): string {
   return `breakwater-${tenant.replaceAll(":", "-")}.json`;
 }
 
-/** The page of the tenant that is chosen, for those who may import into it or delete it; another answer for others. */
+/** The page of the tenant that is chosen, for visitors who may import into it or delete it; another answer for others. */
 function forOperators(
   c: DashboardContext,
   show: (tenant: string) => Response | Promise<Response>,
@@ -97,14 +100,14 @@ function forOperators(
   return tenant === undefined ? c.redirect(SETTINGS, 302) : show(tenant);
 }
 
-/** The text of the file, where one was chosen, else what was pasted. */
+/** The text of the file, if one was chosen, else the pasted text. */
 async function documentIn(form: Form): Promise<string> {
   const { file } = form;
   if (file instanceof File && file.size > 0) return await file.text();
   return textIn(form, "document") ?? "";
 }
 
-/** @param why what the parser says of it, which quotes it: only the place is shown, since it may have secrets */
+/** @param why the parser's message, which quotes the text: only the place is shown, because the text may contain secrets */
 function noDocument(why?: string) {
   const place = /line \d+ column \d+/.exec(why ?? "")?.[0];
   const text = why === undefined ? "is empty" : `is not JSON${place === undefined ? "" : ` at ${place}`}`;
@@ -125,8 +128,8 @@ type Shown = Readonly<{
 }>;
 
 /**
- * What was pasted, or read from the file, is shown again, so that it can be mended, or imported after it was tried; but not
- * where it may have secrets, which no page shows a second time.
+ * The text is shown again, so that it can be corrected, or imported after a preview; but not if it may contain secrets,
+ * which no page shows a second time.
  */
 function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun }: Shown) {
   const isHidden = typed !== undefined && maySaySecrets(typed.document);

@@ -1,4 +1,4 @@
-/** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
+/** Chooses the one tenant that the pages show. Its name in an address does the same: `?tenant=acme`. */
 
 import type { FC, PropsWithChildren } from "hono/jsx";
 import { ok } from "../../../core/result.ts";

@@ -1,7 +1,7 @@
 /**
- * The outages that a policy is simulated in, with the gate and without, and what the receiver sees of them. They are
- * chosen so that the presets differ, and have few deliveries, because a page waits for the result: a simulation takes
- * a second of a Worker's time at most.
+ * The outages that a policy is simulated in, with the gate and without, and their effect on the receiver. They are
+ * chosen so that the presets differ, and have few deliveries, because a page waits for the result: a simulation takes a
+ * second of a Worker's time at most.
  */
 import type { FC } from "hono/jsx";
 import type { GateSettings } from "../../../core/limits.ts";
@@ -126,7 +126,7 @@ const MAX_POINTS = 240;
 
 /**
  * The busiest second of each stretch of time: as many points as a chart has room for. Pure.
- * @param seconds how much of the report is wanted, from its beginning
+ * @param seconds the length of the report's beginning that is shown
  */
 export function peaksOf({ arrivals, failures }: OutageReport, seconds: number): readonly Peak[] {
   const stretch = Math.max(1, Math.ceil(seconds / MAX_POINTS));

@@ -1,6 +1,6 @@
 /**
- * The form of a retry policy. Empty fields use the preset's value. Durations are typed as people write them ("90",
- * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
+ * The form of a retry policy. Empty fields use the preset's value. Durations are typed as people write them ("90", "2
+ * min", "3 d"); other text is passed on unchanged, so that the API's schema reports what it expected.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -129,10 +129,10 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
 
 export const DURATIONS = "Durations such as 30 s, 2 min, 1 h or 3 d. Empty fields use the preset's value.";
 
-/** The presets to choose from where a destination may have none of its own. */
+/** The presets to choose from if a destination may have none. */
 export const presetChoices: readonly Option[] = [["", "default: breakwater"], ...presetNames.map(same)];
 
-/** The fields of a policy but for its preset. */
+/** The fields of a policy except its preset. */
 export const PolicyFieldsets: FC = () => {
   const form = useForm();
   const preset = presets[presetNames.find((name) => name === valueIn(form, "preset")) ?? "breakwater"];

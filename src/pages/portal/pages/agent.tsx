@@ -1,6 +1,6 @@
 /**
- * The token with which an agent of the visitor's own uses the MCP server, within the visit, and the actions that it has asked for:
- * the visitor approves or refuses each.
+ * The token with which the visitor's agent uses the MCP server, within the visit, and the actions that it has
+ * requested: the visitor approves or refuses each.
  */
 import type { FC } from "hono/jsx";
 import { getActions } from "../../../features/approvals/service.ts";

@@ -82,13 +82,13 @@ export function registerPortalDelivery(app: Portal): void {
 
 type AttemptsProps = DeliveryInFull &
   Readonly<{
-    /** Whether more of an attempt may be kept than the delivery's log has. */
+    /** Whether the archive may have more of an attempt than the delivery's log. */
     areKept: ReturnType<typeof attemptsAreKept>;
-    /** The request that the destination would be sent now. */
+    /** The request that would be sent to the destination now. */
     sent: EventRequest | undefined;
   }>;
 
-/** A receiver may repeat in its answer what it was sent: who may not see that sees no answers. */
+/** A receiver may repeat in its answer what it was sent: a visitor who may not see requests sees no answers. */
 const Attempts: FC<AttemptsProps> = ({ delivery, event, destination, areKept, sent }) => {
   const { t, f, may, resultText } = usePortal();
   const request = (at: number, number: number | undefined) =>

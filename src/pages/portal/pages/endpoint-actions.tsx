@@ -13,7 +13,7 @@ import { isoTime } from "../../../time.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { actInPortal, portalOutcomeAt, showPortalNotFound, showRefused } from "../layout.tsx";
-import type { Look } from "../look.ts";
+import type { PortalStyle } from "../look.ts";
 import { fieldFaultsOf } from "../problems.ts";
 import { callerInPortal, type Portal } from "../session.ts";
 import { may } from "../surface.ts";
@@ -115,12 +115,12 @@ export function registerEndpointActions(app: Portal): void {
 /** As many as a page of the table has. */
 const MOST_SELECTED = 25;
 
-function noticeOf({ t, f }: Look, done: number, all: number): string {
+function noticeOf({ t, f }: PortalStyle, done: number, all: number): string {
   const some = t.resentSome(f.count(done), f.count(all));
   return done === all ? some : `${some} ${t.resentNot}`;
 }
 
-/** The value of a field of the type datetime-local, as UTC; undefined when it is no time. */
+/** The value of a field of the type datetime-local, as UTC; undefined when it is not a time. */
 function timeIn(text: string | undefined): string | undefined {
   if (text === undefined || !/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text)) return undefined;
   const at = Date.parse(`${text}Z`);

@@ -75,7 +75,7 @@ export function registerEndpointForms(app: Portal): void {
     }),
   );
 
-  // Nothing is saved: the form is shown again, with what its event types and its filter take.
+  // Nothing is saved: the form is shown again, with the events that its types and its filter take.
   app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), (c) =>
     withEndpoint(c, async (row) => {
       const form: Form = await c.req.parseBody({ all: true });
@@ -124,7 +124,7 @@ function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFau
 
 type TypedEndpoint = Readonly<{ body: Readonly<Record<string, unknown>>; faults: FieldFaults }>;
 
-/** The form's input, as the API takes it, and faults of it that the API would not see so. */
+/** The form's input, as the API takes it, and faults that the API would not find. */
 function inputOf(c: PortalContext, form: Form, row?: Destination): TypedEndpoint {
   const look = c.get("look");
   const { t } = look;
@@ -155,7 +155,7 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): TypedEndpoint
   return { body, faults };
 }
 
-/** Null: all types; undefined: none was chosen where some should be. */
+/** Null: all types; undefined: none was chosen although some are required. */
 function chosenTypes(form: Form): readonly string[] | null | undefined {
   if (form.which !== "some") return null;
   const checked = [form.type ?? []].flat().map(String);
@@ -163,7 +163,7 @@ function chosenTypes(form: Form): readonly string[] | null | undefined {
   return chosen.length > 0 ? chosen : undefined;
 }
 
-/** The form of an endpoint as it is. */
+/** The form of a stored endpoint. */
 function typedOf(row: Destination): Form {
   const view = destinationView(row);
   const { event_types: types, filter } = view;
@@ -180,7 +180,7 @@ function typedOf(row: Destination): Form {
   };
 }
 
-/** A type has up to 32 KB of schema and example: so many are shown with these. */
+/** The number of types that are shown with schema and example, which may have 32 KB. */
 const MOST_TYPES = 100;
 
 type Filled = Readonly<{

@@ -1,4 +1,4 @@
-/** The page of one endpoint: what it does now, its traffic, its deliveries, and its settings. */
+/** The page of one endpoint: its state, its traffic, its deliveries, and its settings. */
 import type { Child, FC } from "hono/jsx";
 import { certificationIn } from "../../../core/certification.ts";
 import { DAY_MS } from "../../../core/retention.ts";
@@ -35,7 +35,7 @@ import { SecretRotation } from "../../ui/secret-page.tsx";
 import { formTexts } from "../../ui/setting-texts.ts";
 import { TransformSummary } from "../../ui/transform-page.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
-import { type Look, usePortal } from "../look.ts";
+import { type PortalStyle, usePortal } from "../look.ts";
 import { type FieldFaults, portalForm } from "../problems.ts";
 import { callerInPortal, type Portal, type PortalContext } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
@@ -46,7 +46,7 @@ export function registerEndpoint(app: Portal): void {
   app.get("/portal/endpoints/:id", (c) => showEndpoint(c, c.req.param("id")));
 }
 
-/** The result of a form on the page, where that is no redirect. */
+/** The result of a form on the page, if it is not a redirect. */
 type Shown = Readonly<{ faults?: FieldFaults; notice?: string }>;
 
 export async function showEndpoint(c: PortalContext, id: string, { faults = {}, notice }: Shown = {}) {
@@ -116,7 +116,7 @@ async function readEndpoint(c: PortalContext, row: Destination) {
 
 type Endpoint = Awaited<ReturnType<typeof readEndpoint>>;
 
-/** Who may change or test nothing sees links in place of buttons. */
+/** A visitor who may change or test nothing sees links in place of buttons. */
 const Actions: FC<{ row: Destination; path: string }> = ({ row, path }) => {
   const { may, t } = usePortal();
   const isFetched = isPolled(row);
@@ -201,7 +201,7 @@ const Deliveries: FC<{ path: string; page: LogPage }> = ({ path, page }) => {
   return <DeliveryLog path={path} page={page} empty={empty} mayPick={mayResend} form={form} />;
 };
 
-function targetText({ t }: Look, { url }: Destination): string {
+function targetText({ t }: PortalStyle, { url }: Destination): string {
   const kind = kindNameOf(url);
   return kind === "https" ? url : kind === "poll" ? t.polling.target : t.endpoint.notHttps;
 }
@@ -251,7 +251,7 @@ const Settings: FC<{ row: Destination }> = ({ row }) => {
   );
 };
 
-function rotationForm({ t }: Look, faults: FieldFaults) {
+function rotationForm({ t }: PortalStyle, faults: FieldFaults) {
   const fault = faults.overlap_hours ?? faults.overlap_s;
   const labels = { overlap_hours: t.secret.overlap };
   return portalForm({ overlap_hours: 24 }, labels, fault ? { overlap_hours: fault } : {});

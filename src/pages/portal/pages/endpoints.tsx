@@ -33,7 +33,7 @@ export function registerEndpointPages(app: Portal): void {
     if (listed.kind !== "ok") return showRefused(c, listed, "/portal");
     const { rows, ...pager } = listed.value;
     const figures = await queryGates(services, rows, { windows: ["24h"], series: true });
-    // A page that is not full is all there is; where there is more, whether it is too much is said when one is added.
+    // A page that is not full has all endpoints; if there are more, the limit is reported when one is added.
     const isFull = pager.isFirst && pager.next === undefined && !allowsAnother(access, rows.length);
     return showPortalPage(
       c,
@@ -58,7 +58,7 @@ export function registerEndpointPages(app: Portal): void {
 }
 
 type LimitProps = Readonly<{
-  /** So many endpoints there may be, and are; null: there may be more. */
+  /** The number of endpoints, and their limit; null: there may be more. */
   most: number | null;
 }>;
 

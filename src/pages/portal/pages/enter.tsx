@@ -8,7 +8,7 @@ import { clientOf } from "../../../http/rate-limit.ts";
 import { ANONYMOUS_REFUSAL, isOverAnonymousLimit } from "../../../rate-limits.ts";
 import { Hidden, Submit } from "../../ui/parts.tsx";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
-import type { Look } from "../look.ts";
+import type { PortalStyle } from "../look.ts";
 import {
   closeVisit,
   isInFrame,
@@ -103,7 +103,10 @@ function isOwnPath(path: string): boolean {
   return /^\/portal(\/[\w/-]*)?(\?[\w.=&%-]*)?$/.test(path);
 }
 
-/** The link, with the language and theme that the address or the form asks for; sets the look of the page. See `findInvitation`. */
+/**
+ * The link, with the language and theme that the address or the form requests; sets the view of the page. See
+ * `findInvitation`.
+ */
 async function chosenLink(c: PortalContext, token: string, asked: Readonly<Record<string, unknown>>) {
   const link = await findInvitation(c.get("services"), token);
   if (link === undefined || link === "limited") return link;
@@ -134,7 +137,7 @@ function svixTheme(darkMode: unknown): PortalTheme | undefined {
   return darkMode === "true" ? "dark" : darkMode === "auto" ? "auto" : undefined;
 }
 
-function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 | 403 = 403) {
+function refuse(c: PortalContext, title: (t: PortalStyle["t"]) => string, status: 401 | 403 = 403) {
   const { t } = c.get("look");
   return showPortalPage(
     c,

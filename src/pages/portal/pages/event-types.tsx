@@ -1,6 +1,6 @@
 /**
- * The catalogue of event types: what events are called, and what their data looks like; the versions of a type, and which one each
- * of the visitor's endpoints gets: who may change endpoints chooses another.
+ * The catalogue of event types: their names and the form of their data; the versions of a type, and which one each of
+ * the visitor's endpoints gets. Visitors who may change endpoints can choose another.
  */
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../../features/destinations/schema.ts";

@@ -1,4 +1,7 @@
-/** How programs of the visitor's fetch from a polled endpoint, and their keys: made, shown once and revoked here. */
+/**
+ * Explains how the visitor's programs fetch from a polled endpoint, and manages their keys: created, shown once and
+ * revoked here.
+ */
 import type { FC } from "hono/jsx";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { type KeyView, newPollKey } from "../../../features/keys/schema.ts";
@@ -41,7 +44,7 @@ export function registerPortalPolling(app: Portal): void {
   });
 }
 
-/** `made`: a key that has just been created. Otherwise the form, with what was typed and what is wrong with it. */
+/** `made`: a key that has just been created. Otherwise the form, with its input and its faults. */
 type Shown = Readonly<{ made?: string; name?: string | undefined; fault?: string }>;
 
 async function showPolling(c: PortalContext, id: string, { made, name, fault }: Shown = {}) {

@@ -1,4 +1,4 @@
-/** How to verify the signatures of an endpoint, in the language of whoever writes its server. */
+/** Explains how to verify the signatures of an endpoint, in the language of its server. */
 import type { FC } from "hono/jsx";
 import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
@@ -58,7 +58,7 @@ type FormProps = Readonly<{ row: Destination; recipe: Recipe; language: SnippetL
 const Form: FC<FormProps> = ({ row, recipe, language, place }) => {
   const { verify: t, language: tabsLabel } = usePortal().t;
   const label = t.code(snippetLanguages[language]);
-  // The libraries know Standard Webhooks alone.
+  // The libraries only know Standard Webhooks.
   const library = recipe.takesKeyPairs ? libraryFor(language) : undefined;
   const own = <Copyable id={`code-${place}`} label={label} text={snippetOf(language, recipe)} />;
   const tabs = languages.map((name) => {

@@ -1,6 +1,6 @@
 /**
- * Every text of the portal, in English. The type of this object is what each other language has to fill: a text that is
- * missing there does not compile. Parts that depend on a number are functions; numbers and times come formatted.
+ * Every text of the portal, in English. Every other language has the type of this object: a missing text does not
+ * compile. Parts that depend on a number are functions; numbers and times come formatted.
  */
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";

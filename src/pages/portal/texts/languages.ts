@@ -23,7 +23,7 @@ export function languageNamed(name: unknown): PortalLanguage | undefined {
   return portalLanguages.find((language) => language === name);
 }
 
-/** The language that an Accept-Language prefers (RFC 9110 §12.5.4), English where it names none of ours. */
+/** The language that an Accept-Language prefers (RFC 9110 §12.5.4), English if it names none of these. */
 export function languageAccepted(header: string | undefined): PortalLanguage {
   const wanted = (header ?? "").slice(0, 500).split(",").map(weighted);
   const known = wanted.flatMap(({ tag, weight }) => {
