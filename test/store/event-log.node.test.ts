@@ -77,6 +77,28 @@ describe("a page of the log", () => {
     expect([page.next[0], page.hasMore]).toEqual([events[1], true]);
   });
 
+  test("passes any number of bundles that have none of the tenant's events of the type", async () => {
+    const none = Array.from({ length: 200 }, (_, i) => ({
+      events: [i % 2 === 0 ? { tenant: "globex" } : { type: "b" }],
+      acceptedAt: NOW,
+    }));
+    await insertBundles(databases.db, [...none, ...none]);
+    const [wanted = 0] = await post([{}]);
+    const [last = 0] = await post([{ tenant: "globex" }]);
+    const page = await read();
+    expect(page).toMatchObject({ found: [wanted], hasMore: false });
+    expect(page.next[0]).toBe(lastEventOf(bundleOf(last)));
+  });
+
+  test("has no more than eight megabytes of bodies", async () => {
+    const events = [...(await post([{}])), ...(await post([{}])), ...(await post([{}]))];
+    await databases.db
+      .prepare("UPDATE bundles SET header = json_set(header, '$.events[2]', 4000000)")
+      .bind()
+      .run();
+    expect(await pages(100)).toEqual([events.slice(0, 2), events.slice(2)]);
+  });
+
   test("passes events that are too old", async () => {
     await post([{}], 10);
     const [young] = await post([{}], 11);
@@ -112,6 +134,8 @@ describe("a page of the log", () => {
     expect(await gapAt(4)).toBe(false);
     expect(await gapAt(0)).toBe(false);
     expect((await read([first, 0])).hasGap).toBe(false);
+    await post([{}], NOW, 0, 9);
+    expect(await gapAt(5)).toBe(false);
   });
 });
 

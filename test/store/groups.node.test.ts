@@ -34,6 +34,7 @@ describe("a list of groups", () => {
 
   test("has those with limits and those that destinations name, in order", async () => {
     await destinations({ group: "c" }, { group: "c" }, { group: "host" }, { group: "z", deleted: true }, {});
+    await destinations({ group: "0", deleted: true });
     await destinations({ group: "a" });
     await put("b", 7);
     await put("c", 8);

@@ -40,7 +40,7 @@ beforeEach(async () => {
   const events = Array.from({ length: 5 }, () => ({ destinations: [A, B] }));
   await insertBundles(
     db,
-    [1, 2, 3].map((id) => ({ id, events })),
+    [1, 2, 3, 4, 5].map((id) => ({ id, events })),
   );
   await insertBundles(far, [{ id: FAR, events }]);
 });
@@ -91,7 +91,7 @@ async function standing(): Promise<string[]> {
 
 describe("the places of a bundle's deliveries", () => {
   const stored = async (destinations: readonly string[]) => {
-    const sql = `SELECT ${linePlaces("b", "?1")} AS places FROM bundles b ORDER BY id`;
+    const sql = `SELECT ${linePlaces("b", "?1")} AS places FROM bundles b WHERE id <= 3 ORDER BY id`;
     const { results } = await db
       .prepare(sql)
       .bind(JSON.stringify(destinations))
@@ -188,15 +188,18 @@ describe("what comes next in the lines of deliveries that end", () => {
     await insertRows(db, "lines", [
       ...rows(A, "x", [13, 12]),
       ...rows(A, "x~", [14]),
-      ...rows(A, "y", [11]),
+      ...rows(A, "y", [11, 12]),
+      ...rows(A, "yy", [15]),
+      ...rows(A, "long", [16]),
+      ...rows(A, "long~", [17]),
       ...rows(B, "x", [10]),
     ]);
   });
 
   test.each<[string, Ending[], string[]]>([
     ["is what their line has", [{ line: "x" }], ["A 12", "A 13"]],
-    ["is that of each line", [{ line: "x" }, { line: "y" }], ["A 11", "A 12", "A 13"]],
-    ["is that of each destination", [{ line: "y" }, { line: "x", destinationId: B }], ["A 11", "B 10"]],
+    ["is that of each line", [{ line: "x" }, { line: "y" }], ["A 11", "A 12", "A 12", "A 13"]],
+    ["is that of each destination", [{ line: "yy" }, { line: "x", destinationId: B }], ["A 15", "B 10"]],
     ["is nothing without a line", [{}], []],
     [
       "is nothing while one of the line is open",
@@ -209,20 +212,20 @@ describe("what comes next in the lines of deliveries that end", () => {
       [],
     ],
     ["is nothing behind a dead one that holds its line", [{ line: "x", state: "dead", holds: true }], []],
-    ["comes behind a dead one that does not", [{ line: "y", state: "dead" }], ["A 11"]],
+    ["comes behind a dead one that does not", [{ line: "y", state: "dead" }], ["A 11", "A 12"]],
     [
       "comes behind a cancelled one that would hold it",
-      [{ line: "y", state: "cancelled", holds: true }],
-      ["A 11"],
+      [{ line: "yy", state: "cancelled", holds: true }],
+      ["A 15"],
     ],
-    [
-      "is that of both lines of one that is sent again",
-      [{ line: "x~", holds: true }],
-      ["A 12", "A 13", "A 14"],
-    ],
+    ["is that of both lines of one that is sent again", [{ line: "long~", holds: true }], ["A 16", "A 17"]],
     ["is that of one line where it held none", [{ line: "x~" }], ["A 14"]],
   ])("%s", async (_, endings, found) => {
     expect(await next(...endings)).toEqual(found);
+  });
+
+  test("costs no statement where nothing moves up", () => {
+    expect(nextInLines(db, [record({}), record({ line: "x", state: "dead", holds: true })])).toEqual([]);
   });
 
   test("is fifty at most, the first of the line", async () => {
@@ -236,6 +239,8 @@ describe("what comes next in the lines of deliveries that end", () => {
     expect(found).toHaveLength(50);
     expect(found.at(0)).toBe("B 141");
     expect(found.at(-1)).toBe("B 190");
+    await insertRows(db, "lines", [{ destination_id: A, line: "z", event_id: 500, give_up_at: 9, holds: 0 }]);
+    expect(await next({ line: "z" })).toEqual(["A 500"]);
   });
 });
 
@@ -243,10 +248,12 @@ describe("a dead delivery that holds its line", () => {
   beforeEach(async () => {
     await stand(A, "x", [at(1, 0), at(1, 1), at(2, 0)], 1);
     await stand(A, "y", [at(1, 2), at(2, 1)], 1);
-    await stand(B, "x", [at(1, 1), at(1, 3)], 1);
+    await stand(B, "x", [at(1, 1), at(1, 3), at(2, 0)], 1);
     await stand(A, "x", [eventAt(FAR, 0), eventAt(FAR, 1)], 1);
     await dead(A, at(1, 0));
     await dead(A, eventAt(FAR, 0));
+    // In none of its destination's lines.
+    await dead(B, at(1, 2));
   });
 
   test("is ahead of those behind it, as the first of other lines is of theirs", async () => {
@@ -294,6 +301,7 @@ describe("a dead delivery that holds its line", () => {
     await dead(B, at(3, 0));
     // Dead, and not the first of its line.
     await dead(A, at(2, 1));
+    await insertDeliveries(db, [{ destination: A, event: at(1, 2), state: "waiting" }]);
     expect(await heldLines(databases, [A, B])).toEqual(
       new Map([
         [A, 2],
@@ -321,7 +329,7 @@ describe("a dead delivery that holds its line", () => {
       at(3, 1),
     ]);
     expect((await blockedLines(db, B, "")).lines).toEqual([
-      { head: keyOf(B)(at(1, 1)), isHeld: false, behind: 1 },
+      { head: keyOf(B)(at(1, 1)), isHeld: false, behind: 2 },
     ]);
   });
 });
@@ -340,7 +348,11 @@ describe("of many lines", () => {
         holds: 1,
       })),
     );
-    await insertRows(db, "lines", rows);
+    // Those of another destination are between them.
+    const others = lines.map((line, i) => ({
+      ...{ destination_id: B, line: `${line}b`, event_id: i, give_up_at: 9, holds: 1 },
+    }));
+    await insertRows(db, "lines", [...rows, ...others]);
     await insertDeliveries(
       db,
       lines.map((_, i) => ({ destination: A, event: 1_000 + i, state: "dead", endedAt: 1 })),
@@ -355,6 +367,8 @@ describe("of many lines", () => {
     expect([second.lines.length, second.upto]).toEqual([1, undefined]);
     const last = await blockedLines(db, A, "000");
     expect([last.lines.length, last.upto]).toEqual([100, "100"]);
+    const ninetyNine = await blockedLines(db, A, "001");
+    expect([ninetyNine.lines.length, ninetyNine.upto]).toEqual([99, undefined]);
   });
 });
 
@@ -390,8 +404,8 @@ describe("deliveries that a replay has requeued", () => {
   const replay = { id: "rpl_1", destinationId: A };
   const enter = async (ordering: "key" | "destination" | null, events: readonly number[]) => {
     const statements = enteringLines(db, replay, events, ordering);
-    if (statements.length > 0) await db.batch([...statements]);
-    return statements.length;
+    const results = statements.length > 0 ? await db.batch([...statements]) : [];
+    return results.map(({ meta }) => meta.changes);
   };
   const headerOf = async (bundle: number) => {
     const header = await db
@@ -417,8 +431,8 @@ describe("deliveries that a replay has requeued", () => {
   const entered = async () => (await standing()).filter((one) => one.includes("~"));
 
   test("stand in no line where their destination has no order, or there are none", async () => {
-    expect(await enter(null, requeued)).toBe(0);
-    expect(await enter("key", [])).toBe(0);
+    expect(await enter(null, requeued)).toEqual([]);
+    expect(await enter("key", [])).toEqual([]);
   });
 
   test("stand in the replayed line of their key, which their bundle then names", async () => {
@@ -437,9 +451,30 @@ describe("deliveries that a replay has requeued", () => {
       [B]: [["y", 0, 0, 2]],
     });
     expect(await headerOf(2)).toEqual(before);
-    await enter("key", requeued);
-    expect((await headerOf(1)).lines).toEqual(lines);
-    expect(await entered()).toHaveLength(1);
+    // Once: a bundle is written whole.
+    expect(await enter("key", requeued)).toEqual([0, 0]);
+    await enter("destination", [at(1, 2)]);
+    expect((await headerOf(1)).lines).toMatchObject({
+      [A]: [
+        ["*~", 0, 0],
+        ["x", 0, 1, 0, 1],
+        ["x~", 0, 0],
+      ],
+    });
+    expect(await enter("destination", [at(1, 2)])).toEqual([0, 0]);
+  });
+
+  test("stand in no line but their own, and a bundle that cannot be read stops none of them", async () => {
+    await stand(A, "y", [at(4, 3)], 1);
+    await db.prepare("UPDATE bundles SET header = 'nonsense' WHERE id = 5").bind().run();
+    const own = { state: "waiting", replay: "rpl_1" } as const;
+    const events = [at(1, 1), at(4, 0), at(4, 1), at(4, 3), at(5, 0)];
+    await insertDeliveries(db, [
+      ...events.slice(1).map((event) => ({ destination: A, event, ...own })),
+      { destination: B, event: at(1, 1), ...own },
+    ]);
+    await enter("key", events);
+    expect(await entered()).toEqual([`${A} x~ ${at(1, 1)}`, `${A} y~ ${at(4, 3)}`]);
   });
 
   test("stand in the one replayed line of their destination", async () => {

@@ -60,7 +60,7 @@ describe("deliveries that are open or dead", () => {
   });
 
   test("are none of no destinations", async () => {
-    expect(await counted([])).toEqual({ found: {}, exact: ALL });
+    expect(await counted([], 1)).toEqual({ found: {}, exact: ALL });
   });
 
   test("are counted as far as the bound, and what has reached it is not exact", async () => {

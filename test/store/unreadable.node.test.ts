@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import {
+  COUNT_UNREADABLE,
   forgetUnreadable,
   markTried,
   recordedBefore,
@@ -25,6 +26,7 @@ test("a bundle is recorded once, with its fault", async () => {
   expect(await recordUnreadable(db, faulty(1, 2), 5)).toEqual(faulty(1, 2));
   expect(await recordUnreadable(db, [{ bundle: 2, fault: "header" }, ...faulty(3)], 6)).toEqual(faulty(3));
   expect(await recordedBefore(db, 6, 100)).toEqual(faulty(1, 2, 3));
+  expect(await db.prepare(`SELECT ${COUNT_UNREADABLE} AS n`).first("n")).toBe(3);
 });
 
 test("those that were tried longest ago come first, so many at most", async () => {
