@@ -29,7 +29,7 @@ import { admitDue, type Due, triage } from "./admission.ts";
 import type { Connections } from "./connections.ts";
 import { sendRetries } from "./message-group.ts";
 import { countDead } from "./news.ts";
-import { faultyDisposition } from "./outcome.ts";
+import { type Disposition, faultyDisposition } from "./outcome.ts";
 import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -261,7 +261,9 @@ async function admitWaiting(
     const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
-    return { deliveries: due, dispositions, left: left.length };
+    // If nothing else was found, the gate waits a while before it starts the next drain.
+    const behind = due.length === 0 ? dispositions.filter(isBehind).length : 0;
+    return { deliveries: due, dispositions, left: left.length + behind };
   };
   const drains = sideBySide();
   const patienceFor = (usualMs: number) => drainPatienceMs(usualMs, drains > 1);
@@ -269,6 +271,11 @@ async function admitWaiting(
   const waiting = { destination, request, after, patienceFor, connections: share };
   const source = { kind: "waiting", load } as const;
   return admitDue(services, connections, { stage: "due", dispositions: [], source, ...waiting });
+}
+
+/** Waits as before: behind a delivery that is being retried, if a replay has requeued both. */
+function isBehind({ delivery, row, retryAt }: Disposition): boolean {
+  return delivery.row?.state === "waiting" && row === undefined && retryAt === undefined;
 }
 
 /** In the order of admission, which is that of the attempts. */

@@ -10,6 +10,7 @@ import { expireWaiting } from "../../src/store/waiting.ts";
 import { runCron } from "../../src/upkeep.ts";
 import { requeueOne } from "../support/requeue.ts";
 import {
+  alarmOf,
   execute,
   newDestination,
   newWorld,
@@ -399,6 +400,24 @@ describe("a replay to an ordered destination", () => {
     await drainAll(destination);
     expect(sentTo(destination)).toEqual([1, 2, 1, 2, 3]);
     expect(await lines()).toBe(0);
+  });
+
+  test("has no drain come at once while its first delivery is retried", async () => {
+    const destination = await newDestination({ ordering: "key", retry });
+    for (let n = 1; n <= 3; n++) await world.consume(await post("a", n));
+    await world.settled();
+    world.clock.pass(61_000);
+    world.receiver.script(urlOf(destination), 500, 204);
+    await replay(destination, "delivered");
+    for (let round = 0; round < 2; round++) {
+      await world.drain(destination);
+      await world.settled();
+      expect(sentTo(destination)).toEqual([1, 2, 3, 1]);
+      expect(await alarmOf(destination)).toBeGreaterThan(world.clock.now());
+      world.clock.pass(2_000);
+    }
+    await drainAll(destination);
+    expect(sentTo(destination)).toEqual([1, 2, 3, 1, 1, 2, 3]);
   });
 
   test("keeps the order of missing events if all of a destination are in one line", async () => {
