@@ -120,6 +120,9 @@ export type UpkeepMessage = Readonly<{
   until: number | undefined;
 }>;
 
+/** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
+export const MESSAGE_DELIVERIES = 100;
+
 /** The most messages that Queues takes in one `sendBatch`, and bytes of all of them, of which it takes 256 KB. */
 const BATCH = 100;
 const BATCH_BYTES = 240_000;

@@ -21,9 +21,14 @@ import {
 import { portionsOf } from "../core/portions.ts";
 import { atGate } from "../gate/client.ts";
 import { randomText } from "../ids.ts";
-import { MESSAGE_DELIVERIES } from "../ingest/enqueue.ts";
 import { faultOf } from "../log.ts";
-import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
+import {
+  batchesOf,
+  type DeliveryMessage,
+  delaySecondsUntil,
+  deliveryMessage,
+  MESSAGE_DELIVERIES,
+} from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";

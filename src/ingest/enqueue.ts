@@ -1,13 +1,10 @@
 /** Puts committed bundles on the queue, in messages of ids only that name about a hundred deliveries each. */
 import { type BundlePart, lengthOf, type Runs } from "../core/bundle.ts";
 import { faultOf, orLogged } from "../log.ts";
-import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
+import { batchesOf, type DeliveryMessage, delaySecondsUntil, MESSAGE_DELIVERIES } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { repeatedly } from "../time.ts";
 import type { CommittedBundle } from "./commit.ts";
-
-/** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
-export const MESSAGE_DELIVERIES = 100;
 
 /** How far ahead the sweep enqueues scheduled bundles: to the next sweep, and half as far again in case that one is late. */
 export const AHEAD_MS = 90_000;

@@ -44,7 +44,10 @@ function caller(principal: Partial<Principal> = {}, gate: object = {}) {
   };
   const services = {
     ...{ db: env.DB, config: testConfig(), gates, now: () => NOW, log: () => {}, random: () => 0 },
-    deliveries: { send: async (body: unknown) => void sent.push(body) },
+    deliveries: {
+      sendBatch: async (batch: readonly Readonly<{ body: unknown }>[]) =>
+        void sent.push(...batch.map(({ body }) => body)),
+    },
     ...{ sleep: timeless, background: (work: Promise<unknown>) => void pending.push(work) },
   } as unknown as Services;
   return { services, principal: { scopes: ["read", "admin"] as const, ...principal } };
