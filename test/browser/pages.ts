@@ -17,6 +17,8 @@ export type Shown = Readonly<{
    * portal.
    */
   who?: Who;
+  /** The label of an input and the text that is typed in it before. */
+  type?: readonly [label: string, text: string];
   /** The button that leads to the page. */
   press?: string;
 }>;
@@ -35,7 +37,7 @@ export const pages: readonly Shown[] = [
   { name: "event", path: `/dashboard/events/${eventId(SHOWN_EVENT)}` },
   { name: "new-destination", path: "/dashboard/destinations/new" },
   { name: "edit-destination", path: `${destination}/edit` },
-  { name: "edit-refused", path: `${destination}/edit`, press: "Save changes" },
+  { name: "edit-refused", path: `${destination}/edit`, type: ["Filter (JSON)", "{"], press: "Save changes" },
   { name: "transform", path: `${destination}/transform?ready=slack`, press: "Try it" },
   { name: "delete-destination", path: `${destination}/delete` },
   { name: "event-types", path: "/dashboard/event-types" },
@@ -141,9 +143,10 @@ export async function tour(
     return page;
   };
   return {
-    show: async ({ path, who = "admin", press }) => {
+    show: async ({ path, who = "admin", type, press }) => {
       const page = await visitor(who);
       await page.goto(path);
+      if (type !== undefined) await page.getByLabel(type[0]).fill(type[1]);
       if (press !== undefined) {
         // A click ends when the next page has begun: it may have no element yet.
         const loaded = page.waitForEvent("load");

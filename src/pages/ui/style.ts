@@ -171,6 +171,7 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .notice.tone-bad, .notice.tone-warn { color: var(--tone); }
 .notice ul { margin-top: 0.25rem; }
 .copy { position: relative; }
+.copy > pre { padding-right: 5.5rem; }
 pre { margin: 0; background: var(--raised); border: 1px solid var(--line); border-radius: var(--radius); padding: 0.875rem 1rem; overflow: auto; max-height: 26rem; line-height: 1.6; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 2; }
 .copy > button { position: absolute; top: 0.5rem; right: 0.5rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: clamp(2rem, 5vw, 3rem); align-items: start; }
@@ -182,7 +183,7 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .delivery > form { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 0.75rem; margin-top: 0.5rem; }
 .delivery > form > .hint { flex: 1 14rem; margin-top: 0; }
 .delivery > form + .log { margin-top: 0.5rem; }
-p + form.stack { margin-top: 1rem; }
+p + form.stack, .stack + .notice, .notice + .lines, ul + .scroll { margin-top: 1rem; }
 .stack + details { margin-top: 0.875rem; }
 .delivery .chart { margin: 0.75rem 0 0.5rem; }
 .narrow { max-width: 40rem; }
@@ -252,10 +253,11 @@ textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; res
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
-.fields > :is(label, div) > :is(select, input) { min-height: 2.375rem; }
+.fields > :is(label:not(.check), div) > :is(select, input) { min-height: 2.375rem; }
 .fields .all { grid-column: 1 / -1; }
 .fields:not(:has(.hint)) { align-items: end; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
+fieldset > .hint + .fields { margin-top: 0.625rem; }
 .fault { color: var(--bad); font-size: 0.8125rem; margin-top: 0.25rem; }
 details > summary { cursor: pointer; color: var(--soft); font-size: 0.875rem; width: fit-content; }
 details > summary:hover { color: var(--accent); }

@@ -227,21 +227,21 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, preview, st
         submit={row === undefined ? t.list.add : t.save}
         aside={
           <>
-            {mayTry && (
-              <button
-                type="submit"
-                formaction={`${back}/preview#preview`}
-                formnovalidate
-                aria-describedby="preview-hint"
-              >
-                {t.preview.try}
-              </button>
-            )}
             <a href={back}>{t.cancel}</a>
             {mayTry && (
-              <span class="hint" id="preview-hint">
-                {t.preview.nothingSaved}
-              </span>
+              <>
+                <button
+                  type="submit"
+                  formaction={`${back}/preview#preview`}
+                  formnovalidate
+                  aria-describedby="preview-hint"
+                >
+                  {t.preview.try}
+                </button>
+                <span class="hint" id="preview-hint">
+                  {t.preview.nothingSaved}
+                </span>
+              </>
             )}
           </>
         }
