@@ -171,7 +171,7 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .notice.tone-bad, .notice.tone-warn { color: var(--tone); }
 .notice ul { margin-top: 0.25rem; }
 .copy { position: relative; }
-.copy > pre { padding-right: 5.5rem; }
+.copy > pre::before { content: ""; float: right; width: 4.25rem; height: 1.25rem; }
 pre { margin: 0; background: var(--raised); border: 1px solid var(--line); border-radius: var(--radius); padding: 0.875rem 1rem; overflow: auto; max-height: 26rem; line-height: 1.6; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 2; }
 .copy > button { position: absolute; top: 0.5rem; right: 0.5rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: clamp(2rem, 5vw, 3rem); align-items: start; }
@@ -266,6 +266,7 @@ details + details { margin-top: 0.625rem; }
 details .copy { margin-bottom: 1rem; }
 .signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .signed-out main { padding: 0; gap: 1.5rem; }
+.signed-out .actions button { flex: 1; }
 @media (max-width: 46rem) {
   .top search { flex: 1 10.5rem; }
   .on-phones .figures { margin-top: 1.25rem; }
