@@ -132,7 +132,7 @@ export function carriedOver(
 }
 
 /**
- * The rate that was refused is known by Little's law: so many at once, each taking so long. A hold is reported before
+ * The refused rate is known by Little's law: the number at once, divided by the time of each. A hold is reported before
  * its lease is settled, so the window may be back at one by now: then its threshold is the size that worked.
  */
 function limitAfter429(

@@ -64,7 +64,7 @@ export const rulesShape = {
     may_see_payloads: flag("See the bodies of events; true by default."),
     max_endpoints: highest(
       { kind: "number", whole: true, min: 0, max: 10_000 },
-      "A visitor creates no endpoint when the tenant has so many; null: no such limit.",
+      "A visitor creates no endpoint when the tenant has this many; null: no such limit.",
     ),
     max_concurrency: highest(
       limitShape.fields.max_concurrency,
@@ -83,11 +83,11 @@ export type PortalRules = Readonly<ShapeType<typeof rulesShape>>;
 export const appearanceFields = {
   language: optionalShape(
     { kind: "choice", values: portalLanguages, nullable: true },
-    "The language of the pages; null: what the visitor's browser asks for.",
+    "The language of the pages; null: the one that the visitor's browser requests.",
   ),
   theme: optionalShape(
     { kind: "choice", values: portalThemes, nullable: true },
-    "`light`, `dark`, or `auto`: what the visitor's device prefers, the default.",
+    "`light`, `dark`, or `auto`: the preference of the visitor's device, the default.",
   ),
 } as const satisfies Readonly<Record<string, Shape>>;
 

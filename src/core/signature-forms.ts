@@ -37,7 +37,7 @@ export const templateShapes = {
     pattern: /^[\n -~]{1,200}$/,
     is: (text) => text.split("{body}").length === 2 && hasOnlyPlaceholders(text),
     expected: `at most 200 printable ASCII characters and line feeds with {body} once, and ${PLACEHOLDERS}`,
-    meta: { description: "The text that is signed; {body} stands for the exact bytes of the body." },
+    meta: { description: "The text that is signed; {body} is replaced by the exact bytes of the body." },
   },
   signature_header: headerName("The header of the signature."),
   timestamp_header: { ...headerName("A header for the timestamp, in seconds since 1970."), optional: true },

@@ -83,8 +83,8 @@ type Walked = Readonly<{
 }>;
 
 /**
- * Removes the exchanges of events that are not stored any more, or whose content has been erased, while it may go on:
- * those after `after` up to `last`. Exchanges of an event whose database is not bound stay.
+ * Removes the exchanges of events that are not stored any more, or whose content has been erased, while it may
+ * continue: those after `after` up to `last`. Exchanges of an event whose database is not bound stay.
  */
 export async function removeGone(
   databases: Databases,

@@ -219,7 +219,7 @@ function placesOf(bundles: readonly NewBundle[]): ReadonlyMap<string, EventPlace
   );
 }
 
-/** The values of `INSERT_KEY`. @param places of the tokens of the key's unit, which has so many bundles */
+/** The values of `INSERT_KEY`. @param places of the tokens of the key's unit, with its number of bundles */
 function keyValues(
   { tenant, key, fingerprint, tokens, places: events }: NewIdempotencyKey,
   places: ReadonlyMap<string, EventPlace>,

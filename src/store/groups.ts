@@ -22,8 +22,8 @@ const USED = `
   SELECT name FROM used WHERE name IS NOT NULL`;
 
 /**
- * In order of their names: groups with limits of their own, and names that destinations have, whose row is absent then.
- * Groups of hosts are among them where they have limits.
+ * In order of their names: groups with stored limits, and names that destinations have, which may have no row. Groups
+ * of hosts are included if they have limits.
  */
 export async function listGroups(
   db: D1Database,

@@ -15,7 +15,7 @@ import { type Cutoffs, oldAmong } from "./delivery-filter.ts";
 
 /** Stored bytes of the bodies of the bundles that one page reads from a database: more than one row may have. */
 const STORED_BYTES = 4 * 1024 * 1024;
-/** Packs that a page reads from a database at least, where there are so many: those of scheduled bundles are passed. */
+/** The least packs that a page reads from a database, if it has as many: those of scheduled bundles are skipped. */
 const LEAST_PACKS = 50;
 
 /** The part of an inbox to read: at most `limit` events behind `start`, or all up to `end`. */
@@ -29,11 +29,11 @@ type InboxRange = Readonly<{
 
 export type InboxRead = Readonly<{
   deliveries: readonly LoadedDelivery[];
-  /** Events that are passed because their stored bytes are damaged. */
+  /** Events that are skipped because their stored bytes are damaged. */
   damaged: readonly number[];
   /** Where the next page begins. */
   end: InboxPosition;
-  /** Whether nothing was stored behind it. */
+  /** Whether nothing was stored after it. */
   isLast: boolean;
 }>;
 
@@ -46,7 +46,7 @@ type PackRow = Readonly<{
   deliverAt: number | null;
 }>;
 
-/** A step through a log: an event, or none where only the position moves. `at`: since when it can be read, epoch ms. */
+/** A step through a log: an event, or none if only the position moves. `at`: since when it can be read, epoch ms. */
 type Step = Readonly<{ event?: number; at: number; move: (position: InboxPosition) => InboxPosition }>;
 
 const LOG = `
@@ -147,7 +147,7 @@ export async function countBehind(
   });
 }
 
-/** Packs of scheduled bundles that are passed to find an unread event. */
+/** Packs of scheduled bundles that are skipped to find an unread event. */
 const PASSED_PACKS = 1_000;
 /** Places in one statement. */
 const PLACES = 5_000;
@@ -194,7 +194,7 @@ export async function oldestUnread(
   return oldest;
 }
 
-/** Reads events that a consumer has returned. Undefined where only later code can read some of them. */
+/** Reads events that a consumer has returned. Undefined if only later code can read some of them. */
 export async function readReturned(
   databases: Databases,
   destination: string,

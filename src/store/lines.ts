@@ -1,11 +1,11 @@
 /**
- * Lines of ordered deliveries (core/order.ts): where deliveries stand, and who comes next.
+ * Lines of ordered deliveries (core/order.ts): the places of deliveries, and which comes next.
  *
- * Triggers keep the table (migrations/0007_order.sql): a bundle's deliveries enter with it, each leaves in the statement
- * that ends it, and when a head leaves, the next one waits in a row of its own. So it follows every way to an end, and a
- * delivery behind another has neither a row nor a bit: it hides nothing from a drain.
+ * Triggers keep the table (migrations/0007_order.sql): a bundle's deliveries enter with it, each leaves in the
+ * statement that ends it, and when a head leaves, the next one waits in a row of its own. So it follows every way to an
+ * end, and a delivery behind another has neither a row nor a bit: it hides nothing from a drain.
  *
- * Raw SQL: places are read with the bundles, which costs unordered ones no row and nobody a round trip.
+ * Raw SQL: places are read with the bundles, which costs unordered ones no row and no additional round trip.
  */
 import { bundleOf, type DeliveryKey, deliveryName } from "../core/bundle.ts";
 import { type LinePlace, ONE_LINE, type Ordering, REPLAYED } from "../core/order.ts";
@@ -15,7 +15,7 @@ import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { bundleIdOf, countUpTo, isInBundle } from "./sql.ts";
 
-/** Deliveries of one line that are sent for together. */
+/** Deliveries of one line that one message names. */
 const RUN = 50;
 
 const BEFORE = `(SELECT max(p.event_id) FROM lines p
@@ -126,7 +126,7 @@ export function namesOf(keys: readonly DeliveryKey[]): (readonly [destination: s
 const HELD = `${STANDING} CROSS JOIN deliveries d
   ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead'`;
 
-/** SQL: as `DeliveryKey`s, those of a JSON list of `[destination, event]` that are dead and hold their lines. */
+/** SQL: as `DeliveryKey`s, the entries of a JSON list of `[destination, event]` that are dead and hold their lines. */
 export const HELD_KEYS = `SELECT n.destination_id AS destinationId, n.event_id AS eventId FROM ${HELD}`;
 
 /** Dead deliveries of the list that hold their lines. */
@@ -143,7 +143,7 @@ const SKIP = `
     SELECT n.destination_id, n.line, n.event_id FROM ${HELD})
   RETURNING destination_id, line`;
 
-/** Lets the line of a dead delivery go on; the deliveries to be sent next, or undefined where it held none. */
+/** Lets the line of a dead delivery continue; returns the deliveries to send next, or undefined if it held none. */
 export async function skipHeld(
   databases: Databases,
   key: DeliveryKey,
@@ -207,7 +207,7 @@ export function enteringLines(
   ];
 }
 
-/** Lines that a page looks at, and deliveries that are counted of each. */
+/** Lines that a page reads, and deliveries that are counted of each. */
 const LOOKED_AT = 100;
 export const COUNTED_BEHIND = 100;
 
@@ -242,9 +242,9 @@ export async function heldLines(
 /** A line with deliveries that wait for its first one. */
 export type BlockedLine = Readonly<{
   head: DeliveryRow | DeliveryKey;
-  /** Whether the head is dead, and nothing follows until somebody decides. */
+  /** Whether the head is dead, and the line waits for a decision. */
   isHeld: boolean;
-  /** Deliveries that stand behind it; `COUNTED_BEHIND` stands for more. */
+  /** Deliveries that stand behind it; `COUNTED_BEHIND` means that there may be more. */
   behind: number;
 }>;
 

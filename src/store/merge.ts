@@ -9,7 +9,7 @@ export type PartialList<T, P> = Readonly<{ found: readonly T[]; next: P | undefi
 type Merge<T, P> = Readonly<{
   /** Where this page begins in each database. */
   from: readonly P[];
-  /** Where a database continues that has no more. */
+  /** The position of a database that has no more. */
   end: P;
   limit: number;
   /** The values that the list descends by, the most significant first. */

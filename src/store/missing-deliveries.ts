@@ -70,7 +70,7 @@ export type PlanChange = Readonly<{
 type Missing = Readonly<{
   plans: readonly PlanChange[];
   events: readonly number[];
-  /** The last event looked at. */
+  /** The last event read. */
   cursor: number;
   /** Whether none comes after it. */
   isLast: boolean;
@@ -79,7 +79,7 @@ type Missing = Readonly<{
 type Bounds = Readonly<{
   /** The destination's present route. */
   route: Criteria;
-  /** No event after it is looked at. */
+  /** The last event to read. */
   last: number;
   /** Most deliveries to plan. */
   size: number;
@@ -155,7 +155,7 @@ type Taken = Readonly<{
   hasReadBodies: boolean;
 }>;
 
-/** The candidates that the replay means. An event that the destination could not be sent never does. */
+/** The candidates that the replay selects, without events that could not be sent to the destination. */
 async function takenOf(
   databases: Databases,
   { matching }: Replay,

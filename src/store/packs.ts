@@ -3,11 +3,11 @@
  * each. The files above this one see deliveries as if each had a row.
  *
  * The state of a delivery is in its own row, else in its bit, else it is queued; never in two of them. A trigger clears
- * the bit when a row is inserted, whoever inserts it; another trigger refuses the row when the bit says that the delivery
- * has ended; and no bit is set for a delivery that has a row. Writes only set bits, and only those that nothing later has
+ * the bit whenever a row is inserted; another trigger refuses the row when the bit says that the delivery has ended;
+ * and no bit is set for a delivery that has a row. Writes only set bits, and only those that nothing later has
  * replaced, so they may be repeated and may come in any order: delivered and cancelled are final, in flight replaces
- * waiting, and each of them replaces queued. So no bit can take back that a delivery is in flight, as has to be done when
- * its sender is lost: it gets a row.
+ * waiting, and each of them replaces queued. So no bit can take back that a delivery is in flight, as has to be done
+ * when its sender is lost: it gets a row.
  *
  * All of it is raw SQL: Drizzle has no words for bit masks, and one upsert for all packs of a batch saves a read before
  * each write, and writes no row where nothing changes.
@@ -36,7 +36,7 @@ const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
 type PackedState = (typeof MASKS)[number];
 
-/** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
+/** The bit that is equivalent to the row; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   const { state, reason, attempts, generation, replay, log, lastError } = row;
   if (row.hasRow || reason === "transform_failed") return undefined;

@@ -99,7 +99,7 @@ export const auditEntries = sqliteTable(
     tenant: text(),
     actor: jsonText<Actor | null>(null)().notNull(),
     action: text().$type<AuditAction>().notNull(),
-    /** The id of what was changed. */
+    /** The id of the changed object. */
     subject: text().notNull(),
     /** The changed fields, without secrets. */
     changes: jsonText<Changes | null>(null)(),

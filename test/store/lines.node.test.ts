@@ -348,7 +348,7 @@ describe("of many lines", () => {
         holds: 1,
       })),
     );
-    // Those of another destination are between them.
+    // Lines of another destination are between them.
     const others = lines.map((line, i) => ({
       ...{ destination_id: B, line: `${line}b`, event_id: i, give_up_at: 9, holds: 1 },
     }));

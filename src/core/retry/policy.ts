@@ -114,7 +114,7 @@ export const retryShape = {
     },
     retry_after: optionalShape(
       { kind: "choice", values: retryAfterEffects },
-      "The effect of a 429's Retry-After on the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
+      "The effect of a 429's Retry-After on the wait: `floor` waits for the longer of the two, `instead` waits only for the header's time. With a 503 it is always a floor.",
     ),
     on: optionalShape(
       { kind: "object", fields: { retry: statuses, fail: statuses }, faults: inBoth },

@@ -63,7 +63,7 @@ export const templateShape = {
         pattern: /^\//,
         expected: `a text that begins with /, of at most ${MOST_TEXT} characters`,
       },
-      "What follows the URL's path, a text in Liquid; what it fills in is percent-encoded.",
+      "Appended to the URL's path, a text in Liquid; filled-in values are percent-encoded.",
     ),
     query: optionalShape(
       {

@@ -44,11 +44,11 @@ export const entrySchema = documented("AuditEntry", {
       .describe("The person who approved an agent's action; left out for everything else."),
   }),
   action: z.enum(auditActions),
-  subject: z.string().describe("The id of what was changed."),
+  subject: z.string().describe("The id of the changed object."),
   changes: z
     .record(z.string(), z.object({ from: z.unknown(), to: z.unknown() }))
     .nullable()
-    .describe("The fields that were changed, without secrets; null where the action says it all."),
+    .describe("The fields that were changed, without secrets; null if the action says everything."),
 });
 
 /** Parameters of a list of entries. */

@@ -13,7 +13,7 @@ export type NewAuditEntry = Readonly<{
   /** Null: a change of the deployment, not of a tenant. */
   tenant: string | null;
   action: AuditAction;
-  /** The id of what was changed. */
+  /** The id of the changed object. */
   subject: string;
   /** Null if the action says everything. */
   changes: Changes | null;

@@ -154,7 +154,7 @@ export const deliveryQuery = strict({
     .enum(orders, { error: `expected ${orders.join(" or ")}` })
     .default("destination")
     .describe(
-      "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
+      "`event`: the newest event first, for all destinations, in all states. `destination`: see above.",
     ),
   limit: limitParam,
   cursor: cursorParam(deliveryCursor),
@@ -207,14 +207,14 @@ export const attemptSchema = documented("Attempt", {
     .object({
       headers: headers
         .nullable()
-        .describe("Null unless the answer was kept. Cookies and what repeats a secret are masked."),
+        .describe("Null unless the answer was archived. Cookies and repeated secrets are masked."),
       ...encoded,
       is_whole: z
         .boolean()
         .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`),
     })
     .nullable()
-    .describe("Null when there was none, or nothing of it is kept."),
+    .describe("Null when there was none, or when it was not stored."),
 });
 
 export type AttemptJson = z.infer<typeof attemptSchema>;
@@ -263,7 +263,7 @@ export const repairQuery = strict({
 const nextRequest = z
   .string()
   .nullable()
-  .describe("Null when nothing is left to look at; else the `cursor` of the next request.");
+  .describe("Null when nothing is left; else the `cursor` of the next request.");
 
 export const repairedDeliveries = documented("RepairedDeliveries", {
   repaired: z.int().describe("Deliveries that were sent again, or cancelled."),

@@ -117,7 +117,7 @@ export type AuthInput = z.infer<typeof authInput>;
 
 /** As it is shown. */
 export const authSchema = zodOf(shownAuth).openapi("DestinationAuth", {
-  description: "How requests authenticate, without what is secret of it.",
+  description: "How requests authenticate, without the secret.",
   example: { kind: "basic", username: "breakwater" },
 });
 

@@ -42,7 +42,7 @@ export const healthSchema = documented("DestinationHealth", {
   trips: z.number().describe("How often in a row the circuit opened; each time doubles the cool-down."),
   held_until: time
     .nullable()
-    .describe("The end of the hold that the receiver asked for, with `Retry-After` or its rate limits."),
+    .describe("The end of the hold that the receiver requested, with `Retry-After` or its rate limits."),
   concurrency_window: z.number().describe("Concurrent attempts allowed now, up to `max_concurrency`."),
   in_flight: z.number().describe("Attempts under way."),
   max_concurrency: z.number(),

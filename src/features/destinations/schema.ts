@@ -58,7 +58,7 @@ export const secretInput = {
     .enum(schemes)
     .nullish()
     .describe(
-      "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a), in the form `standard` alone.",
+      "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a), only in the form `standard`.",
     ),
 };
 
@@ -95,9 +95,7 @@ export const newDestination = strict({
       "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
         "allows becomes the destination's rate.",
     ),
-  status: statusField
-    .optional()
-    .describe("`paused` creates it paused: what is posted for it waits until it is resumed."),
+  status: statusField.optional().describe("`paused` creates it paused: its events wait until it is resumed."),
   ...changeable,
 }).openapi("NewDestination");
 

@@ -39,7 +39,7 @@ const part = z.object({
   url: z.string(),
   content_type: z.string(),
   headers: z.record(z.string(), z.string()).describe("The headers that the transformation sets."),
-  body: z.string().nullable().describe("Null where it is no text."),
+  body: z.string().nullable().describe("Null if it is not text."),
 });
 
 const triedEvent = z.object({
@@ -172,11 +172,11 @@ const versionSchema = z.object({
   template: transformShown.shape.template
     .unwrap()
     .nullable()
-    .describe("Null where there is code, or events are sent as they are."),
+    .describe("Null if there is code, or if events are sent as they are."),
   code: transformShown.shape.code
     .unwrap()
     .nullable()
-    .describe("Null where there is a template, or events are sent as they are."),
+    .describe("Null if there is a template, or if events are sent as they are."),
 });
 
 export const transformVersions = z

@@ -26,7 +26,7 @@ export const erasureSchema = documented("Erasure", {
   everything: z.boolean(),
   state: z
     .enum(["running", "completed", "incomplete"])
-    .describe("`incomplete`: everything has been erased but what is in `unreadable_bundles`."),
+    .describe("`incomplete`: everything has been erased except the events in `unreadable_bundles`."),
   events: z.int().describe("Events whose content has been erased so far."),
   deliveries: z.int().describe("The deliveries of these events, whatever their state was."),
   cancelled: z.int().describe("Deliveries that had not ended, and were cancelled."),

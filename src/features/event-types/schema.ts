@@ -155,7 +155,7 @@ export const eventVersionsSchema = z
 export const versionEndpointSchema = documented("VersionEndpoint", {
   destination_id: z.string(),
   tenant: z.string(),
-  version: z.int().nullable().describe("Null where what is stored cannot be read."),
+  version: z.int().nullable().describe("Null if the stored value cannot be read."),
 });
 
 export const versionCheckSchema = documented("EventVersionCheck", {

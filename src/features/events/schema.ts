@@ -246,7 +246,7 @@ export type ListedEventJson = z.infer<typeof listedEvent>;
 export const lookedBack = time
   .nullable()
   .describe(
-    "How far back this and the pages before it have looked: what was accepted later has been found. Null on the last page.",
+    "How far back this and the pages before it have searched: all matches accepted later have been found. Null on the last page.",
   );
 
 const END = "end";

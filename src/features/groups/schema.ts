@@ -19,7 +19,7 @@ const fields = {
   name: z.string(),
   ...limits,
   breaker: zodOf(breakerShape),
-  created_at: time.nullable().describe("Null where it has the default limits."),
+  created_at: time.nullable().describe("Null if it has the default limits."),
   updated_at: time.nullable(),
 };
 
@@ -38,7 +38,7 @@ export const groupWithState = documented("GroupWithState", {
       tenants: z.int().describe("Tenants that send now, or wait."),
     })
     .nullable()
-    .describe("Null where it cannot be read at the moment."),
+    .describe("Null if it cannot be read at the moment."),
 });
 
 /** The input of `PUT /v1/groups/{name}`; omitted fields get their defaults. */

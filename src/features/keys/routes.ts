@@ -24,7 +24,7 @@ export function registerKeys(api: Api): void {
     summary: "List API keys",
     query: strict({
       tenant: tenantName.optional().describe("Only keys that are bound to this tenant."),
-      destination_id: z.string().optional().describe("Only keys that poll this destination alone."),
+      destination_id: z.string().optional().describe("Only keys that poll just this destination."),
       limit: limitParam,
       cursor: keyCursor,
     }),

@@ -31,7 +31,7 @@ export const newKeySchema = strict({
   destination_id: textField("the id of a destination of the kind poll", { pattern: idPatterns.destination })
     .nullish()
     .describe(
-      "The only destination that the key polls; it has the scope `poll` alone, and is bound to the destination's tenant.",
+      "The only destination that the key polls; it has only the scope `poll`, and is bound to the destination's tenant.",
     ),
   expires_at: z.iso
     .datetime({ error: `expected ${FUTURE_TIME}`, offset: true })
@@ -61,7 +61,7 @@ export const keySchema = documented("ApiKey", {
     .nullable()
     .openapi({ description: "The only destination that it polls.", example: "dst_3k9w5n2c8h6p0d4z7x1b" }),
   confirm: z.enum(["dashboard"]).nullable().openapi({
-    description: "Where a person approves what an agent changes with the key; null: nowhere.",
+    description: "Where a person approves an agent's changes with the key; null: nowhere.",
     example: "dashboard",
   }),
   made_in: z.enum(["portal"]).nullable().openapi({

@@ -59,7 +59,7 @@ export const noticeChannel = documented("NoticeChannel", {
   last_notice_at: z.iso
     .datetime()
     .nullable()
-    .describe("When the last notice was sent; null where there is no trouble now."),
+    .describe("When the last notice was sent; null if there is no trouble now."),
   fault: z.string().nullable().openapi({
     description: "Why the channel did not take the last one, if so.",
     example: "it answered 404",

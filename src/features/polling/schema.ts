@@ -5,7 +5,7 @@ import { eventNumber } from "../../ids.ts";
 import { documented, strict, textField, time, timeParam, wholeNumberFrom } from "../parameters.ts";
 
 const consumer = textField("1 to 64 letters, digits and _ -", { pattern: CONSUMER }).openapi({
-  description: "Each consumer has a position of its own.",
+  description: "Each consumer has its own position.",
   example: "billing",
 });
 
@@ -29,13 +29,13 @@ export const pollQuery = strict({
   wait_s: wholeNumber(
     30,
     0,
-    "How long the answer waits for an event where there is none. It comes within a second of an event's acceptance.",
+    "How long the answer waits for an event if there is none. It comes within a second of an event's acceptance.",
     0,
   ),
   visibility_s: wholeNumber(
     HALF_A_DAY_S,
     60,
-    "For so long no other request gets the page; then it is handed out again.",
+    "How long no other request gets the page; after that it is handed out again.",
   ),
 });
 
@@ -69,7 +69,7 @@ export const commitInput = strict({
     })
     .max(PAGE_EVENTS, { error: LIST_EXPECTED })
     .optional()
-    .describe("Events of the page that this consumer gets again, so many seconds later."),
+    .describe("Events of the page that this consumer gets again, after the given number of seconds."),
 }).openapi("PollCommit");
 
 export const seekInput = strict({
@@ -115,10 +115,10 @@ export const consumerList = documented("PollConsumers", {
             .int()
             .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
           is_more: z.boolean().describe("Whether there are more than were counted."),
-          seconds: z.int().describe("For how long the oldest of them could be fetched."),
+          seconds: z.int().describe("How long the oldest of them has been ready to fetch."),
         }),
         pages: z.int().describe("Pages that are handed out."),
-        returned: z.int().describe("Returned events that are to come again."),
+        returned: z.int().describe("Returned events that will be handed out again."),
         fetched_at: time.nullable().describe("Accurate to the minute."),
         committed_at: time.nullable(),
       })

@@ -16,7 +16,7 @@ export const newPortalLink = strict({
     .describe("For how many seconds the link can be opened; an hour by default."),
   read_only: trueOrFalse
     .default(false)
-    .describe("Whether the visitor can only read, whatever `access` says."),
+    .describe("Whether the visitor can only read, regardless of `access`."),
   access: zodOf(rulesShape)
     .nullish()
     .describe(

@@ -72,7 +72,7 @@ export const replaySchema = documented("Replay", {
   tenant: z.string(),
   destination_id: z.string(),
   include: z.enum(includes),
-  matching: z.boolean().optional().describe("Of `missing` alone: whether the destination's settings apply."),
+  matching: z.boolean().optional().describe("Only for `missing`: whether the destination's settings apply."),
   event_types: z.array(z.string()).nullable(),
   tag: z.string().nullable(),
   since: time,
@@ -91,7 +91,7 @@ export const replaySchema = documented("Replay", {
     .int()
     .nullable()
     .describe(
-      "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
+      "Deliveries that matched when it started. Null while a replay of `missing` runs, which finds them one by one.",
     ),
   requeued: z.int().describe("How many of them it has requeued, or planned."),
   delivered: z.int().describe("How many of those have been delivered since."),

@@ -66,7 +66,7 @@ export const searchResult = documented("SearchResult", {
   excerpt: z
     .string()
     .optional()
-    .describe("Present when a word was found in the content alone: the text around it."),
+    .describe("Present when a word was found only in the content: the text around it."),
 });
 
 export type SearchResultJson = z.infer<typeof searchResult>;

@@ -383,8 +383,11 @@ type Portable = z.infer<typeof portableDestination>;
 
 export const tenantDocument = strict({
   version: z.literal(1, { error: "expected 1" }),
-  exported_at: z.string().optional().describe("When it was exported; not looked at."),
-  tenant: z.string().optional().describe("Whose it was; not looked at: the path names the tenant."),
+  exported_at: z.string().optional().describe("When it was exported; ignored on import."),
+  tenant: z
+    .string()
+    .optional()
+    .describe("The exported tenant; ignored on import, because the path names the tenant."),
   parts: z
     .int()
     .optional()

@@ -13,13 +13,13 @@ const common = { tags: ["Tenants"], params: tenantParam };
 export function registerTenants(api: Api): void {
   serve(api, "get", "/v1/tenants/{tenant}", getTenant, {
     ...common,
-    summary: "Show what is set for a tenant",
+    summary: "Show a tenant's settings",
     responses: answers(200, tenantSchema, "The tenant's settings.", 404),
   });
 
   serve(api, "patch", "/v1/tenants/{tenant}", changeTenant, {
     ...common,
-    summary: "Change what is set for a tenant",
+    summary: "Change a tenant's settings",
     description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
     body: tenantChange,
     input: ({ param: { tenant }, json: change }) => ({ tenant, change }),

@@ -13,7 +13,7 @@ export const contactEmail = textField(
   .nullable()
   .openapi({
     example: "ops@acme.example",
-    description: "Who is notified about the tenant's own destinations by mail; null: nobody.",
+    description: "The addressee of mails about the tenant's own destinations; null: no mails are sent.",
   });
 
 const payloadFree = trueOrFalse.describe(
