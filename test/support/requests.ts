@@ -59,6 +59,9 @@ const nasty: fc.Arbitrary<unknown> = fc.oneof(
     "\ud800",
     "' OR 1=1 --",
     "__proto__",
+    "constructor",
+    // No text can be made of it.
+    { toString: 1, valueOf: 1 },
     "NaN",
     "0000-00-00T00:00:00Z",
     "9999-12-31T23:59:60Z",

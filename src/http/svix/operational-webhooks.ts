@@ -30,7 +30,7 @@ const ALL = Object.values(TYPES);
 function withTypes(input: EndpointInput): EndpointInput {
   const given = typesIn(input);
   if (!Array.isArray(given)) return { ...input, eventTypes: given ?? ALL };
-  const areKnown = given.every((one) => Object.hasOwn(TYPES, one));
+  const areKnown = given.every((one) => typeof one === "string" && Object.hasOwn(TYPES, one));
   refuseFields([!areKnown && unsupported("eventTypes", Object.keys(TYPES).join(", "))]);
   return { ...input, eventTypes: given.map((one) => TYPES[one]) };
 }

@@ -26,6 +26,8 @@ const values = [
   [null],
   {},
   { a: { b: null } },
+  // No text can be made of it.
+  { toString: 1, valueOf: 1 },
 ];
 const usual = {
   ...{ name: "a", url: "https://receiver.example/", description: "a", eventType: "a", payload: {} },

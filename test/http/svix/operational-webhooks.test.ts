@@ -51,6 +51,8 @@ describe("an endpoint of operational webhooks", () => {
     [{ filterTypes: ["message.attempt.exhausted"] }, "eventTypes"],
     [{ eventTypes: ["endpoint.disabled", "__proto__"] }, "eventTypes"],
     [{ eventTypes: [null] }, "eventTypes"],
+    [{ eventTypes: [["endpoint.disabled"]] }, "eventTypes"],
+    [{ eventTypes: [{ toString: 1 }] }, "eventTypes"],
     [{ eventTypes: "endpoint.disabled" }, "eventTypes"],
     [{ url: "nowhere" }, "url"],
   ])("is refused with %j", async (body, field) => {
