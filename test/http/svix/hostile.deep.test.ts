@@ -13,7 +13,7 @@ const routes = createSvixApi()
   .map(({ method, path }) => `${method} ${path}`);
 
 const names = ["%00", "%F0%9F%98%80", "'\"--", "a".repeat(2_000), "%zz", "__proto__", "evt_0000000000000"];
-const values = [
+const values: readonly unknown[] = [
   null,
   true,
   0,
