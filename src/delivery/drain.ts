@@ -60,9 +60,10 @@ type DrainContext = Readonly<{
 
 /**
  * The continuation after a step. `more`: another step. `crowded`: another step, over a wider range, because other
- * drains hold most of this one. `gate`: the gate's alarm starts the next drain. `empty`: nothing waits.
+ * drains hold most of this one. `behind`: another step, past deliveries that wait behind others. `gate`: the gate's
+ * alarm starts the next drain. `empty`: nothing waits.
  */
-type Next = "more" | "crowded" | "gate" | "empty";
+type Next = "more" | "crowded" | "behind" | "gate" | "empty";
 
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
@@ -71,6 +72,8 @@ type Step = {
   readonly isCrowded: boolean;
   /** Whether its successor has been requested from the gate. */
   isFollowed: boolean;
+  /** Whether it was the first of the drain to find only deliveries that wait behind others. */
+  readonly isBehind: boolean;
 };
 
 /** A step that has begun, or what follows if there was nothing to begin. */
@@ -92,6 +95,8 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   let isSlow = false;
   /** How far it searches for deliveries that no other drain holds. */
   let distance = 0;
+  /** Events of replays that wait behind one that is being retried. They must not hide those of other lines. */
+  const behind = new Set<number>();
 
   function hasTime(): boolean {
     // The caller that began its first step ends it.
@@ -107,7 +112,8 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
       context,
       {
         destination,
-        rangeFor: (own) => drainRangeOf(drains, from, own),
+        behind,
+        rangeFor: (own) => drainRangeOf(drains, from, own, behind.size > 0),
         portion: Math.min(share, mostOfStep(databases)),
         leftMs: endsAt - services.now(),
       },
@@ -144,7 +150,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   }
 
   let begun = nothing("more");
-  while (begun.kind === "step" || (goesOn(begun.next) && hasTime()))
+  while (begun.kind === "step" || ((goesOn(begun.next) || begun.next === "behind") && hasTime()))
     begun = begun.kind === "step" ? await endAndFollow(begun) : await begin();
   if (goesOn(begun.next)) await services.drains.send(message);
 }
@@ -170,6 +176,8 @@ function isDecided({ dispatch }: Step): boolean {
 
 type StepBounds = Readonly<{
   destination: string;
+  /** Events that wait behind others. A step that finds only such events adds them. */
+  behind: Set<number>;
   /** The range to read, given how much of it this drain holds already. */
   rangeFor: (own: number) => DrainRange;
   /** The number of deliveries that it may take under a lease. */
@@ -185,7 +193,7 @@ type StepBounds = Readonly<{
  */
 async function beginStep(
   context: DrainContext,
-  { destination: id, rangeFor, portion, leftMs }: StepBounds,
+  { destination: id, behind, rangeFor, portion, leftMs }: StepBounds,
   former?: Step,
 ): Promise<Begun> {
   const { services } = context;
@@ -194,33 +202,36 @@ async function beginStep(
   const own = new Set(lease?.grant.deliveries);
   const range = rangeFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
-  const others = events.filter((event) => !own.has(event));
-  if (others.length === 0) {
-    // Perhaps only deliveries of this drain wait: it reads again when they have ended.
-    if (!former) await atGate(services, id, "reportEmptyDrain", lookedAt);
-    return nothing("empty");
-  }
+  const others = events.filter((event) => !own.has(event) && !behind.has(event));
+  // Perhaps only deliveries of this drain wait: it reads again when they have ended.
+  if (others.length === 0 && former) return nothing("empty");
+  if (others.length === 0) return emptyUnless(behind.size > 0, services, id, lookedAt);
   if (!destination || isDestinationOver(destination, lookedAt)) {
     const cancelled = await sumOver(services, (db) => cancelWaitingDeliveries(db, id, lookedAt, CANCELLED));
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return nothing("more");
   }
   const ready = await withoutFaulty(context, destination, others);
-  if (ready.length === 0) {
-    // They wait for a version that makes requests of them, which wakes up the gate.
-    await atGate(services, id, "reportEmptyDrain", lookedAt);
-    return nothing("empty");
-  }
+  // They wait for a version that makes requests of them, which wakes up the gate.
+  if (ready.length === 0) return emptyUnless(behind.size > 0, services, id, lookedAt);
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
   const wanted = { lane: "backlog", deliveries: ready, most: portion, startWithinMs } as const;
   const mayProbe = probe !== undefined && ready.includes(probe);
   const request = { ...wanted, ...(mayProbe && { probe }) };
   if (former) former.isFollowed = true;
   const after = lease && { lease: lease.grant.id, run: lease.run };
-  const dispatch = await admitWaiting(context, { destination, request, after });
+  const isFirst = behind.size === 0;
+  const dispatch = await admitWaiting(context, behind, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
   const isCrowded = isHeld && !isAll && !range.isFurthest;
-  return { kind: "step", dispatch, isCrowded, isFollowed: false };
+  return { kind: "step", dispatch, isCrowded, isFollowed: false, isBehind: isFirst && behind.size > 0 };
+}
+
+/** Reports to the gate that nothing waits that could be sent, unless deliveries wait behind others. */
+async function emptyUnless(waits: boolean, services: Services, id: string, lookedAt: number): Promise<Begun> {
+  if (waits) return nothing("gate");
+  await atGate(services, id, "reportEmptyDrain", lookedAt);
+  return nothing("empty");
 }
 
 /**
@@ -251,6 +262,7 @@ function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
 
 async function admitWaiting(
   { services, connections, sideBySide }: DrainContext,
+  behind: Set<number>,
   { destination, request, after }: Pick<Due, "destination" | "request" | "after">,
 ): Promise<Step["dispatch"]> {
   const load = async (admitted: readonly number[]) => {
@@ -262,8 +274,9 @@ async function admitWaiting(
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
     // If nothing else was found, the gate waits a while before it starts the next drain.
-    const behind = due.length === 0 ? dispositions.filter(isBehind).length : 0;
-    return { deliveries: due, dispositions, left: left.length + behind };
+    const parked = due.length === 0 ? dispositions.filter(isBehind) : [];
+    for (const { delivery } of parked) behind.add(delivery.event.id);
+    return { deliveries: due, dispositions, left: left.length + parked.length };
   };
   const drains = sideBySide();
   const patienceFor = (usualMs: number) => drainPatienceMs(usualMs, drains > 1);
@@ -309,9 +322,9 @@ async function endStep({ services, recorder }: DrainContext, step: Step): Promis
   const pipeline = new Pipeline(services, recorder);
   const { dispositions, late } = await pipeline.end(dispatch, { continues });
   await sendRetries(services, dispositions);
+  if (late || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   // It was admitted, but led to nothing: the gate schedules a drain after a while.
-  const isIdle = dispatch.stage === "leased" && !hasProgress(dispositions);
-  if (late || isIdle || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
+  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.isBehind ? "behind" : "gate";
   if (step.isCrowded) return "crowded";
   return dispatch.stage === "leased" ? "more" : "gate";
 }

@@ -34,6 +34,10 @@ it.each([
     expect(drainRangeOf(drains, distance, 1).perEnd).toBe(2 * drainRangeOf(drains, distance).perEnd);
 });
 
+it.each([1, 17])("a drain of %d that can send nothing of the ends looks between them too", (drains) => {
+  expect(drainRangeOf(drains, 0, 0, true)).toEqual({ perEnd: LEASED, between: LEASED, isFurthest: true });
+});
+
 describe("beside others", () => {
   it("a drain works at a place that costs the same however many drains there are", () => {
     expect(drainRangeOf(17, 1)).toEqual(drainRangeOf(167, 1));

@@ -420,6 +420,29 @@ describe("a replay to an ordered destination", () => {
     expect(sentTo(destination)).toEqual([1, 2, 3, 1, 1, 2, 3]);
   });
 
+  test("sends other keys that a long one hides from drains", async () => {
+    const destination = await newDestination({ ordering: "key", retry, ratePerSecond: 500, rateBurst: 500 });
+    const postSixty = async () => {
+      for (let n = 0; n < 12; n++) await world.consume(await world.postBundles(5, keyed("a", 1)));
+    };
+    await postSixty();
+    await world.consume(await world.postBundles(3, keyed("b", 2)));
+    await postSixty();
+    await world.settled();
+    await consumeAll();
+    const before = sentTo(destination).length;
+    expect([before, await lines()]).toEqual([123, 0]);
+    world.clock.pass(61_000);
+    world.receiver.script(urlOf(destination), 500, 204);
+    await replay(destination, "delivered");
+    for (let round = 0; round < 12; round++) {
+      world.services.background(world.drain(destination));
+      await world.settledThroughPauses();
+      world.clock.pass(2_000);
+    }
+    expect(sentTo(destination).slice(before)).toEqual([1, 2, 2, 2]);
+  });
+
   test("keeps the order of missing events if all of a destination are in one line", async () => {
     await newDestination({ eventTypes: ["order.paid"] });
     for (let n = 1; n <= 3; n++) await post("a", n);
