@@ -116,7 +116,7 @@ test("a customer starts from a ready template, corrects it, previews it on an ev
   await page.getByRole("button", { name: "Try it" }).click();
   await page.getByRole("region", { name: "with it" }).getByText("Order\n7").waitFor();
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("Saved. It is for events that are accepted from now on").waitFor();
+  await page.getByText("Saved. It applies to events that are accepted from now on").waitFor();
   await postEvents(customer, 1);
   await until(() => endpoint.hits.at(-1)?.body === "Order\n7", {
     otherwise: () => `the endpoint got ${endpoint.hits.at(-1)?.body}`,
