@@ -126,7 +126,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   pollEvents: [2_600, 6],
   subscribe: [1_400, 11],
   exportTenant: [1_400, 6],
-  importTenant: [1_400, 8],
+  // One query is for an application of the Svix API with the tenant's name.
+  importTenant: [1_400, 9],
   changeTenant: [10, 5],
   removeApplication: [9_400, 53],
   removeAttemptContent: [12, 4],
