@@ -1,7 +1,7 @@
 /**
  * `npm run bench:profile [-- rounds --save]`: what CPU time is spent on for each event, when it is only accepted, when
- * it is delivered too, and when a bare Worker delivers it. The three take turns in short rounds, so that other load on
- * the machine affects all of them; the ratio is the median of the rounds' ratios.
+ * it is delivered too, and when a bare Worker delivers it, or one with the same duties. They take turns in short rounds,
+ * so that other load on the machine affects all of them; the ratios to the bare Worker are medians of the rounds' ratios.
  *
  * `perf` samples the process of the local runtime, in which the Worker, the gates, and the simulated D1 and queues take
  * turns on one thread. A debugger's profile would be misleading: it sees the Worker's isolate only, and counts the time
@@ -13,7 +13,7 @@ import { missingPerf, sampledStacks } from "./profile/perf.ts";
 import { profileTable } from "./profile/report.ts";
 import { benchArgs, type ProfileResults, save } from "./results.ts";
 import { inTurn } from "./rounds.ts";
-import { bareWorker, breakwater } from "./throughput/breakwater.ts";
+import { bareWorker, breakwater, dutiesWorker } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";
 import { post, type Shape } from "./throughput/load.ts";
@@ -34,6 +34,7 @@ const shapes: readonly Shape[] = [
 
 const DELIVERED = "delivered";
 const BARE = "by a bare Worker";
+const DUTIES = "by one with the same duties";
 
 type Entrant = Readonly<{ what: string; running: Running; runtime: number; isDelivering: boolean }>;
 /** One entrant's round: µs of CPU for each event, and the sampled call stacks. */
@@ -50,6 +51,7 @@ const endpoints = await openEndpoints(ENDPOINTS);
 const entrants = [
   await started("accepted, no destination", breakwater, false),
   await started(DELIVERED, breakwater, true),
+  await started(DUTIES, dutiesWorker, true),
   await started(BARE, bareWorker, true),
 ];
 const rounds: Round[] = [];
@@ -62,11 +64,14 @@ for (let round = -WARM_UP; round < ROUNDS; round++) {
   }
   console.log(round < 0 ? "warm-up" : `round ${round + 1} of ${ROUNDS}`);
 }
-const results: ProfileResults = { columns: shapes.flatMap(columnsOf), ratios: shapes.map(ratioOf) };
+const results: ProfileResults = {
+  columns: shapes.flatMap(columnsOf),
+  ratios: shapes.flatMap((shape) => [ratioOf(shape, DELIVERED), ratioOf(shape, DUTIES)]),
+};
 const tables = shapes.map(({ name }) => profileTable(results, name));
 const ratios = results.ratios.map(
-  ({ shape, median, least, most }) =>
-    `${shape}: ${median.toFixed(2)} × a bare Worker's (${least.toFixed(2)} to ${most.toFixed(2)})`,
+  ({ shape, what, median, least, most }) =>
+    `${shape}, ${what}: ${median.toFixed(2)} × a bare Worker's (${least.toFixed(2)} to ${most.toFixed(2)})`,
 );
 console.log(`\n${[...tables, ratios.join("\n"), machine()].join("\n\n")}`);
 if (args.save) save("profile", results);
@@ -108,14 +113,15 @@ function columnsOf(shape: Shape): ProfileResults["columns"] {
   });
 }
 
-/** Median and range of the rounds' ratios: CPU of a delivery ÷ the bare Worker's. */
-function ratioOf(shape: Shape): ProfileResults["ratios"][number] {
-  const microsOf = (what: string) =>
-    rounds.filter((round) => round.shape === shape && round.what === what).map(({ micros }) => micros);
+/** Median and range of the rounds' ratios: an entrant's CPU ÷ the bare Worker's. */
+function ratioOf(shape: Shape, what: string): ProfileResults["ratios"][number] {
+  const microsOf = (entrant: string) =>
+    rounds.filter((round) => round.shape === shape && round.what === entrant).map(({ micros }) => micros);
   const bare = microsOf(BARE);
-  const ratios = microsOf(DELIVERED).map((micros, round) => micros / (bare[round] ?? Number.NaN));
+  const ratios = microsOf(what).map((micros, round) => micros / (bare[round] ?? Number.NaN));
   return {
     shape: shape.name,
+    what,
     median: quantile(ratios, 0.5),
     least: Math.min(...ratios),
     most: Math.max(...ratios),

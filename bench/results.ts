@@ -140,8 +140,8 @@ export type ProfileResults = Readonly<{
     micros: number;
     parts: Readonly<Record<string, number>>;
   }>[];
-  /** The CPU of a delivery ÷ the bare Worker's: median and range over the rounds. */
-  ratios: readonly Readonly<{ shape: string; median: number; least: number; most: number }>[];
+  /** An entrant's CPU ÷ the bare Worker's: median and range over the rounds. */
+  ratios: readonly Readonly<{ shape: string; what: string; median: number; least: number; most: number }>[];
 }>;
 
 /** A measured value, or with `more` a lower bound: the measurement ended first. */

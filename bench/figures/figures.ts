@@ -19,6 +19,7 @@ import {
   byTrouble,
   contender,
   costOf,
+  cpuRatio,
   found,
   inTheHour,
   micros,
@@ -64,6 +65,8 @@ export const figures: Readonly<Record<string, () => string>> = {
   profile: () => profileTable(saved("profile"), "in batches of 100"),
   "profile-single": () => fixed(micros("one by one", "delivered")),
   "profile-single-accepted": () => fixed(micros("one by one", "accepted, no destination")),
+  "profile-duties": () => dutiesRatio("in batches of 100"),
+  "profile-single-duties": () => dutiesRatio("one by one"),
   "profile-single-bare": () => fixed(micros("one by one", "by a bare Worker")),
 
   isolation: () => isolationTable(saved("isolation")),
@@ -245,6 +248,10 @@ function killsTable(): string {
   ];
   const latest = [inAll(accepted, unanswered), fixed(deliveries), fixed(lost), fixed(duplicates)];
   return table(head, [[source.date, ...latest, most(mostForOneKill), fixed(unexplained)]]);
+}
+
+function dutiesRatio(shape: string): string {
+  return fixed(cpuRatio(shape, "by one with the same duties").median, 2);
 }
 
 function peersRates(): string {

@@ -53,9 +53,10 @@ export function micros(shape: string, what: string): number {
   return found(saved("profile").columns, matches, `profile ${shape}: ${what}`).micros;
 }
 
-/** A delivery's CPU ÷ the bare Worker's. */
-export function cpuRatio(shape: string): ProfileResults["ratios"][number] {
-  return found(saved("profile").ratios, (one) => one.shape === shape, `profile ratio ${shape}`);
+/** The CPU of a delivery by Breakwater, or by another entrant of the profile, ÷ the bare Worker's. */
+export function cpuRatio(shape: string, by = "delivered"): ProfileResults["ratios"][number] {
+  const matches = (one: Readonly<{ shape: string; what: string }>) => one.shape === shape && one.what === by;
+  return found(saved("profile").ratios, matches, `profile ratio ${shape}: ${by}`);
 }
 
 export function byTrouble(trouble: string): IsolationResults["rows"] {

@@ -25,7 +25,7 @@ const kinds: readonly (readonly [name: string, marks: RegExp])[] = [
     "HTTP",
     /^(non-virtual thunk to )?(workerd::api::(fetchImpl|.*fetchImpl|Headers|Request|Response|Body|handleHttp|makeHttp)|kj::.{0,24}Http|tcp_|sock_)/m,
   ],
-  ["Breakwater's own JavaScript", /^JS:/m],
+  ["the Worker's JavaScript", /^JS:/m],
 ];
 
 const OTHERS = "the runtime: promises, contexts, locks";

@@ -27,17 +27,31 @@ async function startedWith(endpoints: readonly string[], ...given: readonly unkn
   return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
 }
 
-/** Not a competitor: it shows how much of Breakwater's figures is due to the simulator. */
-export const bareWorker: Contender = {
-  name: "A bare Worker",
+/** Not competitors: they show how much of Breakwater's figures is due to the simulator. */
+export const bareWorker = workerOf("A bare Worker", "bare-worker.js", {
   isUnsigned: true,
   settings: `${runtime}; store, queue, send, note the end, and nothing else`,
-  missing: () => undefined,
-  start: async (endpoints) => {
-    const [url, host] = await startChild<string>("./bare-host.ts", [endpoints]);
-    return { url, headers: {}, pids: [host.pid], stop: host.stop };
-  },
-};
+});
+
+export const dutiesWorker = workerOf("A Worker with the same duties", "duties-worker.js", {
+  settings: `${runtime}; what the bare one does, with intake, gates, signatures and timeouts`,
+});
+
+function workerOf(
+  name: string,
+  script: string,
+  about: Pick<Contender, "settings" | "isUnsigned">,
+): Contender {
+  return {
+    name,
+    ...about,
+    missing: () => undefined,
+    start: async (endpoints) => {
+      const [url, host] = await startChild<string>("./bare-host.ts", [endpoints, script]);
+      return { url, headers: {}, pids: [host.pid], stop: host.stop };
+    },
+  };
+}
 
 /** Creates a destination for each endpoint, in order: `bench.0` goes to the first, and so on. Returns their ids. */
 export async function createDestinations(
