@@ -105,7 +105,7 @@ test("verify removes what it has created when it is interrupted", async () => {
     isInterrupted = true;
     interrupt();
   });
-  expect(output).toContain("Interrupted: removing what was made.");
+  expect(output).toContain("Interrupted: removing what was created.");
   expect(output).toMatch(/^Removed [1-9]\d* destinations\.$/m);
   expect(output).toMatch(/^Removed the receiver\.$/m);
   expect(code).toBe(130);
