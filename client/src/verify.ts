@@ -27,7 +27,7 @@ export async function verify(
   secrets: string | readonly string[],
 ): Promise<VerifiedDelivery> {
   // `text()` would leave out a byte order mark, which is signed.
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   return verifyParts(decoder.decode(await request.arrayBuffer()), request.headers, secrets);
 }
 
