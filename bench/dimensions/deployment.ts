@@ -4,6 +4,7 @@
  * intakes are production's classes, in memory.
  */
 import "../storm/runtime-in-node.ts";
+import { setImmediate as turnOfEvents } from "node:timers/promises";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 import { keyToken } from "../../src/core/credentials.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
@@ -63,6 +64,8 @@ const BEGINNING = Date.parse("2026-06-01T12:00:00Z");
 const EVICTED_AFTER_MS = 10_000;
 /** Pauses of the Worker are shorter than this; a longer sleep is a time limit. */
 const LIMIT_MS = 1_000;
+/** Turns of the event loop within which a signature is made and a request answered. */
+const PAUSE_TURNS = 20;
 /** Rows that one statement inserts. */
 const PER_STATEMENT = 100_000;
 
@@ -112,10 +115,13 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     await all;
   }
 
-  /** Moves the clock on. Pauses that begin together end together. */
+  /**
+   * Moves the clock on, when whatever takes no time has had its turns: else receivers that answer at once seem slow.
+   * Pauses that begin together end together.
+   */
   async function pause(ms: number): Promise<void> {
     const until = Math.ceil(now + ms);
-    await Promise.resolve();
+    for (let turn = 0; turn < PAUSE_TURNS; turn++) await turnOfEvents();
     now = Math.max(now, until);
   }
 
