@@ -168,10 +168,10 @@ export type DrainRange = Readonly<{
  * @param drains at work at the same time, this one included
  * @param distance how many times this drain has found its range taken by others
  * @param own deliveries that it is attempting meanwhile: it reads past them, and past as many of each other drain
- * @param isStuck whether what is at the ends cannot be sent now
+ * @param isBlocked whether deliveries at the ends cannot be sent now
  */
-export function drainRangeOf(drains: number, distance: number, own = 0, isStuck = false): DrainRange {
-  if (isStuck) return { perEnd: LEASED, between: LEASED, isFurthest: true };
+export function drainRangeOf(drains: number, distance: number, own = 0, isBlocked = false): DrainRange {
+  if (isBlocked) return { perEnd: LEASED, between: LEASED, isFurthest: true };
   const held = own > 0 ? 2 : 1;
   // For a few drains a narrower range does not save enough to be worth another call of the gate.
   const isFurthest = drains <= 3 || distance > 1;

@@ -1,7 +1,6 @@
 /** The list in portions of this size, in its order. */
 export function portionsOf<T>(list: readonly T[], size: number): T[][] {
-  const count = Math.ceil(list.length / size);
-  return Array.from({ length: count }, (_, i) => list.slice(i * size, (i + 1) * size));
+  return portioned(list, () => 1, size);
 }
 
 /** The items in their order, in portions of which none is larger than that, unless it has one item alone. */

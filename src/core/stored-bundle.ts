@@ -3,7 +3,7 @@
  * later version, after a rollback. Jobs read each bundle by itself, skip one that they cannot read, and report it.
  */
 
-import { HEADER_VERSION, type Plan, type StoredHeader } from "./bundle.ts";
+import { HEADER_VERSION, type Plan, type Runs, type StoredHeader } from "./bundle.ts";
 import { isJsonObject, parsedJson } from "./json-value.ts";
 
 /** The fault that makes a bundle unreadable: its plan, its header, or a header of a later version. */
@@ -46,6 +46,12 @@ export function headerToShow(stored: string): StoredHeader | undefined {
 export function planIn(stored: string): Plan | undefined {
   const plan = parsedJson(stored);
   return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
+}
+
+/** The runs of one destination in a plan; undefined when they are invalid. @param stored null: it is not in the plan */
+export function runsIn(stored: string | null): Runs | undefined {
+  const runs = stored === null ? [] : parsedJson(stored);
+  return isNumbers(runs) ? runs : undefined;
 }
 
 /** The times to live of a header; undefined when they are invalid. */

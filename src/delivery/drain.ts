@@ -73,7 +73,7 @@ type Step = {
   /** Whether its successor has been requested from the gate. */
   isFollowed: boolean;
   /** Whether it was the first of the drain to find only deliveries that wait behind others. */
-  readonly isBehind: boolean;
+  readonly isFirstBehind: boolean;
 };
 
 /** A step that has begun, or what follows if there was nothing to begin. */
@@ -224,7 +224,7 @@ async function beginStep(
   const dispatch = await admitWaiting(context, behind, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
   const isCrowded = isHeld && !isAll && !range.isFurthest;
-  return { kind: "step", dispatch, isCrowded, isFollowed: false, isBehind: isFirst && behind.size > 0 };
+  return { kind: "step", dispatch, isCrowded, isFollowed: false, isFirstBehind: isFirst && behind.size > 0 };
 }
 
 /** Reports to the gate that nothing waits that could be sent, unless deliveries wait behind others. */
@@ -274,7 +274,7 @@ async function admitWaiting(
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
     // If nothing else was found, the gate waits a while before it starts the next drain.
-    const parked = due.length === 0 ? dispositions.filter(isBehind) : [];
+    const parked = due.length === 0 ? dispositions.filter(waitsBehind) : [];
     for (const { delivery } of parked) behind.add(delivery.event.id);
     return { deliveries: due, dispositions, left: left.length + parked.length };
   };
@@ -287,7 +287,7 @@ async function admitWaiting(
 }
 
 /** Waits as before: behind a delivery that is being retried, if a replay has requeued both. */
-function isBehind({ delivery, row, retryAt }: Disposition): boolean {
+function waitsBehind({ delivery, row, retryAt }: Disposition): boolean {
   return delivery.row?.state === "waiting" && row === undefined && retryAt === undefined;
 }
 
@@ -324,7 +324,8 @@ async function endStep({ services, recorder }: DrainContext, step: Step): Promis
   await sendRetries(services, dispositions);
   if (late || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   // It was admitted, but led to nothing: the gate schedules a drain after a while.
-  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.isBehind ? "behind" : "gate";
+  if (dispatch.stage === "leased" && !hasProgress(dispositions))
+    return step.isFirstBehind ? "behind" : "gate";
   if (step.isCrowded) return "crowded";
   return dispatch.stage === "leased" ? "more" : "gate";
 }

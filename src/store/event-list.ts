@@ -23,7 +23,7 @@ import {
 } from "../core/bundle.ts";
 import { databaseNumberOf } from "../core/placement.ts";
 import { portioned } from "../core/portions.ts";
-import { headerToShow, planIn } from "../core/stored-bundle.ts";
+import { headerToShow, runsIn } from "../core/stored-bundle.ts";
 import { bundlesOf, inShares, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type Cutoffs, type EventConditions, isEventWanted, oldAmong } from "./delivery-filter.ts";
@@ -233,7 +233,7 @@ export function listedEventsIn({ id, acceptedAt, deliverAt, header, runs }: List
   const stored = headerToShow(header);
   if (stored === undefined) return [];
   const bundleBytes = headersOf(stored).reduce((sum, { bytes }) => sum + bytes, 0);
-  const planned = planIn(`{"runs":${runs ?? "[]"}}`)?.runs ?? [];
+  const planned = runsIn(runs) ?? [];
   return headersOf(stored)
     .flatMap((_, index) => {
       const details = detailsAt(stored, index);

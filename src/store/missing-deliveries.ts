@@ -25,7 +25,7 @@ import {
   runsOf,
 } from "../core/bundle.ts";
 import { keptMsOf, type RetentionTimes } from "../core/retention.ts";
-import { planIn, readHeader } from "../core/stored-bundle.ts";
+import { readHeader, runsIn } from "../core/stored-bundle.ts";
 import { type Databases, select } from "./databases.ts";
 import { isEventWanted } from "./delivery-filter.ts";
 import { countWithinBytes } from "./event-list.ts";
@@ -126,11 +126,10 @@ function candidatesIn(
   kept: RetentionTimes,
 ): Candidate[] {
   const read = row.header === null ? undefined : readHeader(row.header);
-  const plan = planIn(`{"runs":${row.runs ?? "[]"}}`);
-  if (read?.kind !== "read" || plan === undefined) return [];
+  const planned = runsIn(row.runs);
+  if (read?.kind !== "read" || planned === undefined) return [];
   const { id: bundle, runs, bytes } = row;
   const { header } = read;
-  const planned = plan.runs ?? [];
   const about = headersOf(header);
   const bundleBytes = about.reduce((sum, one) => sum + one.bytes, 0);
   return about.flatMap((_, index) => {

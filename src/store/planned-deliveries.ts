@@ -67,9 +67,14 @@ export async function findEvent(
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
   const { home, row, header, event } = read;
-  const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
+  const ids = plannedDestinations(row, eventId);
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
   return (await isOverWith(event, found, over)) ? undefined : { event, deliveries: found };
+}
+
+/** The destinations that the event is planned for; none if the plan cannot be read. */
+function plannedDestinations({ plan }: Pick<BundleRow, "plan">, eventId: number): string[] {
+  return destinationsOf(planIn(plan) ?? {}, indexOf(eventId));
 }
 
 /** Deliveries of an old event that are looked up at once. */
@@ -89,7 +94,7 @@ export async function findEventAlone(
   if (!read) return undefined;
   const { home, row, header, event } = read;
   if (!(await oldAmong(over, [event]))(event)) return event;
-  const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
+  const ids = plannedDestinations(row, eventId);
   for (const some of portionsOf(ids, LOOKED_UP)) {
     const found = await foundAt(databases, home, { ...row, header }, eventId, some);
     if (!haveEnded(found, over)) return event;
@@ -243,7 +248,7 @@ export async function deliveriesOfEvents(
         const row = rows.get(bundleOf(eventId));
         const header = row && headerToShow(row.header);
         if (row === undefined || header === undefined) return [];
-        const ids = destinationsOf(planIn(row.plan) ?? {}, indexOf(eventId));
+        const ids = plannedDestinations(row, eventId);
         const first = ids
           .slice(0, most)
           .map((id) => plannedAt({ ...row, header }, { eventId, destinationId: id }));

@@ -513,8 +513,8 @@ const EXPIRE_BEHIND = `
       AND p.bundle_id = ${bundleIdOf("n.event_id")} AND ${hasBit(anyOf("p"), "n.event_id")})
   ON CONFLICT DO NOTHING RETURNING destination_id AS destinationId`;
 
-/** Between a destination and a line of it. */
-const OF = " ";
+/** Separates a destination from its line. */
+const SEPARATOR = " ";
 
 /**
  * The same for deliveries that stand behind others of their lines: nothing comes to those behind a dead one that holds its
@@ -527,10 +527,13 @@ export async function expireBehind(
   limit: number,
 ): Promise<Expired> {
   type Row = DeliveryKey & { line: string; giveUpAt: number };
-  const [destination = "", line = ""] = after.destinationId.split(OF);
+  const [destination = "", line = ""] = after.destinationId.split(SEPARATOR);
   const rows = await select<Row>(db, NEXT_BEHIND, destination, line, after.eventId, limit);
   const last = rows.length < limit ? undefined : rows.at(-1);
-  const upto = last && { destinationId: `${last.destinationId}${OF}${last.line}`, eventId: last.eventId };
+  const upto = last && {
+    destinationId: `${last.destinationId}${SEPARATOR}${last.line}`,
+    eventId: last.eventId,
+  };
   const over = rows.filter(({ giveUpAt }) => giveUpAt <= now);
   if (over.length === 0) return { upto, looked: rows.length, ended: new Map(), held: [] };
   const names = JSON.stringify(over.map((one) => [one.destinationId, one.eventId, one.line]));

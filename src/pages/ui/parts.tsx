@@ -94,16 +94,6 @@ export const Hidden: FC<{ of: HiddenProps }> = ({ of }) => (
   </>
 );
 
-type PressProps = Readonly<{
-  action: string;
-  label: string;
-  /** The values that it sends. */
-  hidden?: HiddenProps;
-  of?: "main" | "tiny" | "plain";
-  /** A longer label for screen readers, where others on the page have the same. */
-  title?: string;
-}>;
-
 type CheckProps = Readonly<{
   label: Child;
   type?: "checkbox" | "radio";
@@ -137,6 +127,16 @@ export const Select: FC<SelectProps> = ({ label, name, of, chosen }) => (
     </select>
   </label>
 );
+type PressProps = Readonly<{
+  action: string;
+  label: string;
+  /** The values that it sends. */
+  hidden?: HiddenProps;
+  of?: "main" | "tiny" | "plain";
+  /** A longer label for screen readers, where others on the page have the same. */
+  title?: string;
+}>;
+
 export const Press: FC<PressProps> = ({ action, label, hidden = {}, of, title }) => (
   <form method="post" action={action}>
     <Hidden of={hidden} />
