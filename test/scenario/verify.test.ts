@@ -115,12 +115,6 @@ test("verify removes what it has created when it is interrupted", async () => {
 test("the receiver accepts only its token, stores nothing for strangers, and counts requests under way", async () => {
   const receiver = await startReceiverHere(new URL(stack.url), "token");
   try {
-    const answers = await Promise.all([
-      fetch(`${receiver.url}/control`, { headers: { authorization: "Bearer another" } }),
-      fetch(`${receiver.url}/control/mine`, { method: "PUT", body: "{}" }),
-      fetch(`${receiver.url}/hooks/nobodys`, { method: "POST", body: "{}" }),
-    ]);
-    expect(answers.map(({ status }) => status)).toEqual([401, 401, 404]);
     expect(await receiverFault({ ...receiver, token: "another" })).toContain("its token is not the one");
 
     const endpoint = endpointNamed(receiver, "mine");
@@ -133,6 +127,14 @@ test("the receiver accepts only its token, stores nothing for strangers, and cou
     expect(hits.map(({ status }) => status)).toEqual([503, 503, 503, 204]);
     expect(hits.map(({ inFlight }) => inFlight)).toEqual([1, 2, 3, 1]);
     expect(hits.map(({ event, body }) => event === body)).toEqual([true, true, true, true]);
+
+    // These come last: after a refusal whose body was not read, wrangler's proxy may lose the next request.
+    const answers = await Promise.all([
+      fetch(`${receiver.url}/control`, { headers: { authorization: "Bearer another" } }),
+      fetch(`${receiver.url}/control/mine`, { method: "PUT", body: "{}" }),
+      fetch(`${receiver.url}/hooks/nobodys`, { method: "POST", body: "{}" }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 404]);
   } finally {
     await receiver.remove?.();
   }
