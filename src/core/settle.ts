@@ -281,6 +281,11 @@ export function scheduleDrain(state: GateState, now: number): GateState {
   };
 }
 
+/** The destination was moved to another group, or out of one: drains no longer wait for the former group's call. */
+export function afterGroupLeft(state: GateState, now: number): GateState {
+  return scheduleDrain({ ...state, membership: null }, now);
+}
+
 /**
  * An operator has the destination tried again: a pause was lifted, or its URL changed. Hold and cool-down end, the
  * failure streak is reset, and traffic restarts from one. An open circuit is half-open now, so that one probe decides;
@@ -300,6 +305,8 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
       heldUntil: 0,
       window: reopened(window),
     },
+    // A URL may have brought it into another group.
+    membership: null,
     // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
     drainSchedule: afterRefusal(state.drainSchedule, null, now),
   };

@@ -31,6 +31,7 @@ import type { InboxPosition } from "../core/inbox.ts";
 import type { GateSettings } from "../core/limits.ts";
 import {
   afterEmptyDrain,
+  afterGroupLeft,
   afterHold,
   afterHoldCleared,
   afterResume,
@@ -118,6 +119,11 @@ export class DestinationGate extends DurableObject<Env> {
    */
   async resume(pause?: Pause): Promise<void> {
     await this.#decide((state, now) => ({ state: afterResume(state, now, pause) }));
+  }
+
+  /** The destination was moved to another group, or out of one. Safe to repeat. */
+  async leaveGroup(): Promise<void> {
+    await this.#decide((state, now) => ({ state: afterGroupLeft(state, now) }));
   }
 
   /** A drain that read D1 at `lookedAt` (epoch ms) found nothing waiting. */

@@ -195,6 +195,28 @@ test("the alarm overwrites no admission made while it enqueues drains", async ()
   expect(await gateOf(destination).view(settings)).toMatchObject({ inFlight: 1 });
 });
 
+describe("a gate that its group has refused", () => {
+  beforeEach(async () => {
+    const refusal = { why: "rate", until: clock.now() + 900_000, quietUntil: clock.now() + 2_000 } as const;
+    const answered = { answer: { at: clock.now(), kind: "refused", refusal }, askedAt: clock.now() } as const;
+    const { refused } = await admit([1], { group: { answered } });
+    expect(refused?.reason).toBe("group");
+    expect(await alarmOf(destination)).toBe(refused?.until);
+  });
+
+  test("drains at once when the destination has left the group", async () => {
+    await gateOf(destination).leaveGroup();
+    expect(await alarmOf(destination)).toBe(clock.now());
+    expect(await gateOf(destination).refusal(settings)).toBeNull();
+  });
+
+  test("drains at once when the destination is tried again, because its new URL may be in another group", async () => {
+    await gateOf(destination).resume();
+    expect(await alarmOf(destination)).toBe(clock.now());
+    expect(await gateOf(destination).refusal(settings)).toBeNull();
+  });
+});
+
 test("a drain runs alone after an invocation of the destination has been lost", async () => {
   await earnTrust();
   await admitted([7, 8]);

@@ -57,6 +57,7 @@ export function testApi({
       return look(name);
     },
     scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
+    leaveGroup: async () => void gateCalls.push(`leaveGroup ${name}`),
     resume: async () => void gateCalls.push(`resume ${name}`),
     recheck: async (deliveries: readonly number[]) => {
       gateCalls.push(`recheck ${name}`);

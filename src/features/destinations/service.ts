@@ -452,6 +452,7 @@ async function editStored<R = never>(
       services.background(atGate(services, id, "scheduleDrain"));
     // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(atGate(services, id, "resume"));
+    else if (row.group !== stored.group) services.background(atGate(services, id, "leaveGroup"));
     return ok({ stored, row });
   }
   return conflict("The destination is being changed by other requests at the same time");

@@ -781,6 +781,15 @@ describe("pause and resume", () => {
   });
 });
 
+it("ends the gate's wait for a former group with a move to another, and not with other changes", async () => {
+  const { call, gateCalls } = testApi();
+  const id = await create(call);
+  const change = async (body: object) => (await call("PATCH", `/v1/destinations/${id}`, body)).status;
+  for (const body of [{ group: "a" }, { group: "a" }, { description: "Moved" }, { group: null }])
+    expect(await change(body)).toBe(200);
+  expect(gateCalls).toEqual([`leaveGroup ${id}`, `leaveGroup ${id}`]);
+});
+
 describe("an unknown destination", () => {
   it.each([
     ["GET", "", undefined],
