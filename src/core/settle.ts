@@ -237,7 +237,7 @@ export function afterUnattemptedDead(
 
 /**
  * The number of deliveries that a version of a transformation may fail for. They wait, and a drain reads fifty
- * deliveries from either end of the backlog: with fewer of these it gets past them.
+ * deliveries from either end of the backlog: with fewer of these its first step finds others.
  */
 const TOLERATED_FAULTS = 40;
 

@@ -40,6 +40,11 @@ import type { Recorder } from "./recorder.ts";
 const STEPS = 25;
 /** How far a successor lease may outlast its predecessor. */
 const AFTER_MS = 1_500;
+/**
+ * Deliveries without a request that a drain goes past. Beyond them it would look through a backlog of which perhaps
+ * nothing can be sent: the sweep starts another drain, which looks elsewhere between the ends.
+ */
+const FAULTY = 1_000;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
 /** A drain that has failed takes this many times fewer deliveries: one, when it is tried for the last time. */
@@ -60,10 +65,10 @@ type DrainContext = Readonly<{
 
 /**
  * The continuation after a step. `more`: another step. `crowded`: another step, over a wider range, because other
- * drains hold most of this one. `behind`: another step, past deliveries that wait behind others. `gate`: the gate's
+ * drains hold most of this one. `past`: another step, past deliveries that cannot be sent now. `gate`: the gate's
  * alarm starts the next drain. `empty`: nothing waits.
  */
-type Next = "more" | "crowded" | "behind" | "gate" | "empty";
+type Next = "more" | "crowded" | "past" | "gate" | "empty";
 
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
@@ -95,8 +100,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   let isSlow = false;
   /** How far it searches for deliveries that no other drain holds. */
   let distance = 0;
-  /** Events of replays that wait behind one that is being retried. They must not hide those of other lines. */
-  const behind = new Set<number>();
+  const passed: Passed = { behind: new Set(), faulty: new Set() };
 
   function hasTime(): boolean {
     // The caller that began its first step ends it.
@@ -112,8 +116,8 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
       context,
       {
         destination,
-        behind,
-        rangeFor: (own) => drainRangeOf(drains, from, own, behind.size > 0),
+        passed,
+        rangeFor: (own) => drainRangeOf(drains, from, own, passed.behind.size + passed.faulty.size > 0),
         portion: Math.min(share, mostOfStep(databases)),
         leftMs: endsAt - services.now(),
       },
@@ -150,7 +154,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   }
 
   let begun = nothing("more");
-  while (begun.kind === "step" || ((goesOn(begun.next) || begun.next === "behind") && hasTime()))
+  while (begun.kind === "step" || ((goesOn(begun.next) || begun.next === "past") && hasTime()))
     begun = begun.kind === "step" ? await endAndFollow(begun) : await begin();
   if (goesOn(begun.next)) await services.drains.send(message);
 }
@@ -174,10 +178,17 @@ function isDecided({ dispatch }: Step): boolean {
   return dispatch.stage === "leased" || (dispatch.stage === "refused" && dispatch.result.refused !== null);
 }
 
+/** Events that cannot be sent now and must not hide others. A step that finds only such events adds them. */
+type Passed = Readonly<{
+  /** Events of replays that wait behind one that is being retried. */
+  behind: Set<number>;
+  /** Events that no request can be made of. They wait for a version that makes one, which wakes up the gate. */
+  faulty: Set<number>;
+}>;
+
 type StepBounds = Readonly<{
   destination: string;
-  /** Events that wait behind others. A step that finds only such events adds them. */
-  behind: Set<number>;
+  passed: Passed;
   /** The range to read, given how much of it this drain holds already. */
   rangeFor: (own: number) => DrainRange;
   /** The number of deliveries that it may take under a lease. */
@@ -193,7 +204,7 @@ type StepBounds = Readonly<{
  */
 async function beginStep(
   context: DrainContext,
-  { destination: id, behind, rangeFor, portion, leftMs }: StepBounds,
+  { destination: id, passed, rangeFor, portion, leftMs }: StepBounds,
   former?: Step,
 ): Promise<Begun> {
   const { services } = context;
@@ -202,7 +213,8 @@ async function beginStep(
   const own = new Set(lease?.grant.deliveries);
   const range = rangeFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
-  const others = events.filter((event) => !own.has(event) && !behind.has(event));
+  const { behind, faulty } = passed;
+  const others = events.filter((event) => !own.has(event) && !behind.has(event) && !faulty.has(event));
   // Perhaps only deliveries of this drain wait: it reads again when they have ended.
   if (others.length === 0 && former) return nothing("empty");
   if (others.length === 0) return emptyUnless(behind.size > 0, services, id, lookedAt);
@@ -212,8 +224,12 @@ async function beginStep(
     return nothing("more");
   }
   const ready = await withoutFaulty(context, destination, others);
-  // They wait for a version that makes requests of them, which wakes up the gate.
-  if (ready.length === 0) return emptyUnless(behind.size > 0, services, id, lookedAt);
+  if (ready.length === 0) {
+    for (const event of others) faulty.add(event);
+    if (former) return nothing("empty");
+    if (!isAll && faulty.size < FAULTY) return nothing("past");
+    return emptyUnless(behind.size > 0, services, id, lookedAt);
+  }
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
   const wanted = { lane: "backlog", deliveries: ready, most: portion, startWithinMs } as const;
   const mayProbe = probe !== undefined && ready.includes(probe);
@@ -324,8 +340,7 @@ async function endStep({ services, recorder }: DrainContext, step: Step): Promis
   await sendRetries(services, dispositions);
   if (late || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   // It was admitted, but led to nothing: the gate schedules a drain after a while.
-  if (dispatch.stage === "leased" && !hasProgress(dispositions))
-    return step.isFirstBehind ? "behind" : "gate";
+  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.isFirstBehind ? "past" : "gate";
   if (step.isCrowded) return "crowded";
   return dispatch.stage === "leased" ? "more" : "gate";
 }

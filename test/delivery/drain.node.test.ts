@@ -13,6 +13,7 @@ import { findEventType, putEventType } from "../../src/store/event-types.ts";
 import { insertEventVersion } from "../../src/store/event-versions.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
+import type { Posted } from "../support/virtual-world.ts";
 
 let world: ByHand;
 let shop: string;
@@ -30,9 +31,10 @@ const FIRST = eventAt(1, 0);
 const ONE_BY_ONE = { attempts: 5 };
 
 /** The given number of deliveries that wait because their destination was paused, in as few bundles as possible. */
-async function waiting(count: number): Promise<void> {
+async function waiting(count: number, posted?: Posted): Promise<void> {
   world.edit(shop, { status: "paused" });
-  for (let left = count; left > 0; left -= 100) await world.consume(await world.post(Math.min(100, left)));
+  for (let left = count; left > 0; left -= 100)
+    await world.consume(await world.post(Math.min(100, left), posted));
   world.edit(shop, { status: "active" });
   await world.handled("resume", ({ gates }) => gates.get(gates.idFromName(shop)).resume());
   world.gateCalls.splice(0);
@@ -418,6 +420,9 @@ describe("from one lease to the next", () => {
   });
 });
 
+/** Whether a drain looks for waiting deliveries so. */
+const isLook = (sql: string) => /FROM destinations/.test(sql) && /deliveries/.test(sql);
+
 describe("a failure", () => {
   /** D1 refuses to record outcomes of those bundles. */
   const refuseBundles = (...bundles: number[]) =>
@@ -430,7 +435,7 @@ describe("a failure", () => {
     let looks = 0;
     return ({ db }: Services) => ({
       db: interceptedD1(db, async (sql, work) => {
-        if (/FROM destinations/.test(sql) && /deliveries/.test(sql)) looks += 1;
+        if (isLook(sql)) looks += 1;
         if (looks === 2) {
           looks += 1;
           throw new Error("D1 is away");
@@ -570,6 +575,18 @@ describe("a request that cannot be made", () => {
   const by = { kind: "admin_key", key: null, session: null } as const;
   const transform = (template: TransformTemplate) => ({ version: 1, after: -1, at: 0, by, template });
   const methods = () => world.gateCalls.map(({ method }) => method);
+  /** Pins the destination to a version that this conversion makes of later events. */
+  async function pinned(conversion: string): Promise<void> {
+    const plain = { name: TYPE, description: null, schema: null, example: null, retentionDays: null };
+    await world.handled("publish", async ({ db, now }) => {
+      await putEventType(db, { ...plain, validates: false, archived: false }, now());
+      const seen = await findEventType(db, TYPE);
+      if (!seen) throw new Error("There is a type");
+      return insertEventVersion(db, seen, { schema: "true", example: null, conversion }, now());
+    });
+    await world.run(1_000);
+    world.edit(shop, { eventVersions: [{ pins: { [TYPE]: 1 }, at: 0, after: -1 }] });
+  }
 
   test("of an event by its destination's transformation leaves the event waiting, and the others are sent", async () => {
     await waiting(3);
@@ -593,19 +610,62 @@ describe("a request that cannot be made", () => {
   });
 
   test("of any event in the version that its destination is pinned to has the gate learn that nothing is left", async () => {
-    const plain = { name: TYPE, description: null, schema: null, example: null, retentionDays: null };
-    await world.handled("publish", async ({ db, now }) => {
-      await putEventType(db, { ...plain, validates: false, archived: false }, now());
-      const seen = await findEventType(db, TYPE);
-      if (!seen) throw new Error("There is a type");
-      return insertEventVersion(db, seen, { schema: "true", example: null, conversion: "no json" }, now());
-    });
-    await world.run(1_000);
-    world.edit(shop, { eventVersions: [{ pins: { [TYPE]: 1 }, at: 0, after: -1 }] });
+    await pinned("no json");
     await waiting(2);
     expect(await world.drain(message())).toEqual(["left"]);
     expect(methods()).toEqual(["reportEmptyDrain"]);
     expect(states()).toEqual(Array(2).fill("waiting transform_failed"));
+  });
+
+  describe("of what is at both ends of a backlog", () => {
+    const bad = { data: "bad" };
+    /** Nothing can be made of the bad ones, which has paused the destination; somebody has resumed it. */
+    async function backlog(before: number, sound: number, after: number): Promise<void> {
+      await pinned('{% if data == "bad" %}no json{% else %}{{ data }}{% endif %}');
+      await waiting(before, bad);
+      await waiting(sound);
+      await waiting(after, bad);
+      await world.run(1_000);
+      await waiting(0);
+      // Those wait in rows, too: one finds nothing of them at the ends.
+      world.sql(
+        `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
+         SELECT ?1, value, 'waiting', 'paused', 1, ?2 FROM json_each(?3)`,
+        ...[shop, world.now() + 9e9],
+        JSON.stringify(Array.from({ length: sound }, (_, i) => eventAt(before / 100 + 1, i))),
+      );
+    }
+
+    test("does not hide the others from a drain", async () => {
+      await backlog(300, 20, 300);
+      // A little before the sound ones.
+      world.chance(0.44);
+      expect(await world.drain(message())).toEqual(["left"]);
+      expect(count("delivered")).toBe(20);
+      expect(methods().at(-1)).toBe("reportEmptyDrain");
+    });
+
+    test("and of everything between them occupies a drain for a few steps only", async () => {
+      await backlog(2_000, 0, 0);
+      let looks = 0;
+      let drawn = 0;
+      // A step draws twice: it looks elsewhere between the ends than the one before.
+      const random = () => {
+        drawn += 0.53;
+        return drawn % 1;
+      };
+      const instead = ({ db }: Services) => ({
+        random,
+        db: interceptedD1(db, async (sql, work) => {
+          if (isLook(sql)) looks += 1;
+          return work();
+        }),
+      });
+      expect(await world.drain(message(), { instead })).toEqual(["left"]);
+      expect(methods()).toEqual(["reportEmptyDrain"]);
+      expect(looks).toBeGreaterThan(5);
+      expect(looks).toBeLessThan(12);
+    });
   });
 
   test.each<[string, number, TransformTemplate?]>([
