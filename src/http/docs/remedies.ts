@@ -38,11 +38,11 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
     "If the receiver can take more, raise `rate_per_second`.",
   ],
   slow: [
-    "The receiver responds slowly and is served separately, so that it delays nobody.",
+    "The receiver responds slowly and is served separately, so that it delays no other.",
     "Let it respond with 2xx before it processes the event.",
   ],
   crash_loop: [
-    "Invocations that sent to this destination have died, for example for lack of memory. Its deliveries are sent apart from all others, a few at a time.",
+    "Invocations that sent to this destination have died, for example for lack of memory. Its deliveries are sent separately from all others, a few at a time.",
     "Nothing, if it passes. If it stays, look for `exceededMemory` or `exceededCpu` in `wrangler tail`, and report it.",
   ],
   group: [
@@ -51,11 +51,11 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
   ],
   "recovered, retried, replayed": [
     "It was lost and found again, or an operator has requeued it; it waits for its turn.",
-    "Nothing. A replay has a rate of its own: `GET /v1/replays/{id}`.",
+    "Nothing. A replay has its own rate: `GET /v1/replays/{id}`.",
   ],
   "order, order_held": [
     "An earlier event of the same key has not ended, or has just ended. `waits_for` names the first one of the key; if that is dead, the key is held.",
-    "Look at that delivery. A held key continues when it is retried with success, cancelled, or skipped: `POST /v1/deliveries/{id}/skip`.",
+    "Check that delivery. A held key continues when it is retried with success, cancelled, or skipped: `POST /v1/deliveries/{id}/skip`.",
   ],
   sealed: [
     "`MASTER_KEYS` lacks the key that encrypts the destination's signing secret, headers, `auth` or `token`.",
@@ -66,11 +66,11 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
     "Correct its DNS records, or change the URL.",
   ],
   token_unavailable: [
-    "The token endpoint of the destination's `auth` cannot be reached, fails, redirects, or gives no token.",
+    "The token endpoint of the destination's `auth` cannot be reached, fails, redirects, or returns no token.",
     "Nothing, if it passes: the endpoint is called again, with growing delays up to 15 minutes. Otherwise send a test event, which shows the endpoint's answer, and repair the endpoint or `auth.token_url`.",
   ],
   token_refused: [
-    "The token endpoint of the destination's `auth` refuses the client: wrong credentials, or a scope that it may not have.",
+    "The token endpoint of the destination's `auth` refuses the client: wrong credentials, or a scope that is not granted.",
     "Send a test event, which shows the endpoint's answer; then set `auth` again.",
   ],
   unbound: [
@@ -79,7 +79,7 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
   ],
   transform_failed: [
     "The destination's transformation, or the conversion of the event's data to an earlier version of its type, fails for this event, makes a request that may not be sent, or is code that cannot run now. `transform_fault` of the delivery says what and where. No attempt is used up.",
-    "Correct the transformation or the conversion: what waits is sent by the corrected version, or, where code could not run, within minutes by itself. After more than forty such deliveries the destination is paused: resume it.",
+    "Correct the transformation or the conversion: the corrected version sends what waits. Where code could not run, deliveries continue by themselves within minutes. After more than forty such deliveries the destination is paused: resume it.",
   ],
   scheduled: ["Its `deliver_at` is in the future.", "Nothing."],
   in_flight: [
@@ -95,8 +95,8 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
     "Lower `rate_per_second` or `max_concurrency` to what it can take.",
   ],
   "http_400, http_422": [
-    "The receiver read the event and rejected its content. The same bytes get the same answer again.",
-    "Read `response` in the log. Let the receiver store what it cannot process, with the reason, and respond with 2xx; once it is mended, replay the dead deliveries.",
+    "The receiver read the event and rejected its content. The same bytes would get the same answer again.",
+    "Read `response` in the log. Let the receiver store what it cannot process, with the reason, and respond with 2xx. When it is fixed, replay the dead deliveries.",
   ],
   http_401: [
     "The receiver does not accept the signature or the credentials.",
@@ -104,15 +104,15 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
   ],
   http_403: [
     "The receiver, or a firewall before it, forbids the request.",
-    "Let firewalls pass the user agent `Breakwater`, then compare the credentials.",
+    "Let firewalls allow the user agent `Breakwater`, then compare the credentials.",
   ],
   http_404: [
     "Nothing answers at this path: often a deployment, or a wrong URL.",
     "Compare the URL with the receiver's routes. A preset may retry it a few times.",
   ],
   http_405: [
-    "The path exists and takes no POST.",
-    "Correct the URL: often it is that of a page, or it lacks the last slash.",
+    "The path exists, but does not accept POST.",
+    "Correct the URL: often it is the URL of a page, or lacks the trailing slash.",
   ],
   "http_406, http_415": [
     "The receiver does not take `application/json`.",
@@ -123,16 +123,16 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
     "Ask its owner before you resume it.",
   ],
   "http_411, http_412, http_417, http_426, http_428, http_431": [
-    "A proxy demands or refuses headers or a protocol.",
+    "A proxy requires or refuses a header or a protocol.",
     "Change the proxy, or the destination's `headers`.",
   ],
   http_413: [
-    "The event is larger than the receiver takes.",
+    "The event is larger than the receiver accepts.",
     "Raise the limit of the receiver and of each proxy before it to 256 KB, or post smaller events.",
   ],
   http_451: [
     "Access is blocked for legal reasons, usually by country.",
-    "Let the receiver's firewall pass the webhook's path, whatever country the request comes from.",
+    "Let the receiver's firewall allow the webhook's path for every country.",
   ],
   timeout: [
     "There was no response within `timeout_ms`, or Cloudflare could not connect to the receiver in time (522, 524). The receiver may have processed the event.",
@@ -160,23 +160,23 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
   ],
   challenged: [
     "A firewall before the receiver (Cloudflare's WAF or bot protection) answered with a challenge, which only a browser can solve. The receiver did not get the request.",
-    "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
+    "Add a rule to the receiver's WAF that skips challenges for the webhook's path and a secret header of your own, or for the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
   ],
   cancelled_by_request: [
-    "Somebody has cancelled it, or all that waited for its destination.",
-    "If it is needed after all, `POST /v1/deliveries/{id}/retry` sends it.",
+    "It was cancelled on request, alone or with everything that waited for its destination.",
+    "If it is still needed, `POST /v1/deliveries/{id}/retry` sends it.",
   ],
   too_large: [
     "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It ended without an attempt.",
     "Post smaller events, or deliver them to an endpoint or a service.",
   ],
   "permanent, gone": [
-    "The receiver's last answer refuses it for good; after a 410 the destination is paused.",
-    "Repair the receiver by what that answer says, then `POST /v1/deliveries/{id}/retry`.",
+    "The receiver's last answer rejects it permanently; after a 410 the destination is paused.",
+    "Repair the receiver as that answer suggests, then `POST /v1/deliveries/{id}/retry`.",
   ],
   "exhausted, expired": [
     "The retry policy gave up: all attempts are used up, or the age limit or the event's `ttl` has passed.",
-    "Repair the receiver by its last failure, then `POST /v1/deliveries/{id}/retry`, or `POST /v1/replays` for a period.",
+    "Find the cause in the last failure, repair the receiver, then `POST /v1/deliveries/{id}/retry`, or `POST /v1/replays` for a period.",
   ],
   forbidden_target: [
     "Its URL may not be called: it is not public, is the deployment's own, or cannot be read.",
@@ -191,16 +191,16 @@ const reasons: Readonly<Record<string, readonly [meaning: string, remedy: string
     "Keep its id and its log lines, and report it. `POST /v1/deliveries/{id}/retry` sends it once more.",
   ],
   destination_deleted: [
-    "Somebody has deleted its destination, which cancels what has not ended.",
+    "Its destination was deleted, which cancels deliveries that have not ended.",
     'Nothing. A replay with `include: "missing"` sends past events to another destination.',
   ],
   erased: [
     "Its content has been erased, so it cannot be sent. An attempt in flight at that moment may have arrived.",
-    "Nothing: erased content cannot be restored. To send it after all, post the event again.",
+    "Nothing: erased content cannot be restored. To send the content anyway, post the event again.",
   ],
   transformed: [
-    "The destination's transformation leaves the event out: `{% cancel %}`, a body that comes out empty, or code that returns null.",
-    "Nothing, if that is meant. Otherwise preview the transformation on this event.",
+    "The destination's transformation leaves the event out: `{% cancel %}`, an empty body, or code that returns null.",
+    "Nothing, if this is intended. Otherwise preview the transformation on this event.",
   ],
 };
 
