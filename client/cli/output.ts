@@ -1,11 +1,12 @@
 /** The output of commands: tables and fields for people, JSON for programs. Progress goes to standard error. */
 import type { ListEntry, ListPath, ListQuery } from "../src/breakwater.ts";
 import { type Command, type CommandCall, type CommandOption, listOptions } from "./command.ts";
+import { withDigits } from "./exact-numbers.ts";
 
 export type Columns<T> = Readonly<Record<string, (entry: T) => unknown>>;
 
 export function print(text: string): void {
-  process.stdout.write(`${printable(text)}\n`);
+  process.stdout.write(`${printable(withDigits(text))}\n`);
 }
 
 /** Writes a remark for people to standard error. */

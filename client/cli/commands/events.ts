@@ -1,6 +1,7 @@
 import { plural } from "../../../src/pages/ui/format.ts";
-import { dataOf, type NewEvent } from "../../src/breakwater.ts";
+import { dataOf, type Event, type NewEvent } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, type CommandOption } from "../command.ts";
+import { parsedWithDigits } from "../exact-numbers.ts";
 import { byId, jsonFrom, readText } from "../input.ts";
 import { filter, listCommand, print, printObject, progress, remark, tableOf } from "../output.ts";
 import { deliveryColumns } from "./deliveries.ts";
@@ -64,7 +65,8 @@ export const eventCommands: readonly Command[] = [
     args: "<id>",
     summary: "Show an event with its data and its deliveries",
     async run(call) {
-      const event = dataOf(await call.api.GET("/v1/events/{id}", byId(call.arg)));
+      const answer = await call.api.GET("/v1/events/{id}", { ...byId(call.arg), parseAs: "text" });
+      const event = parsedWithDigits(dataOf(answer)) as Event;
       if (call.has("json")) return printObject(call, event);
       const { deliveries, ...fields } = event;
       printObject(call, fields);
