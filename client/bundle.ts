@@ -17,7 +17,7 @@ export async function bundleCommandLine(outfile: string): Promise<void> {
     platform: "node",
     format: "esm",
     target: "node20",
-    external: ["openapi-fetch", "standardwebhooks"],
+    external: ["openapi-fetch", "standardwebhooks", "fast-sha256"],
     // Its modules for browsers, which need no `require`.
     alias: { yaml: join(yaml, "browser/index.js") },
     banner: { js: "#!/usr/bin/env node" },

@@ -4,8 +4,13 @@ import { CommandLineError } from "./command.ts";
 
 /** The text of a file, or of standard input for `-`. @throws CommandLineError */
 export function readText(file: string): string {
+  return readBytes(file).toString();
+}
+
+/** @throws CommandLineError */
+export function readBytes(file: string): Buffer {
   try {
-    return readFileSync(file === "-" ? 0 : file, "utf8");
+    return readFileSync(file === "-" ? 0 : file);
   } catch (error) {
     throw new CommandLineError(`${file} cannot be read: ${(error as Error).message}`);
   }

@@ -1,5 +1,6 @@
 /** Verification of deliveries, for receivers: signatures of Standard Webhooks with a shared secret (`whsec_…`). */
-import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { WebhookVerificationError } from "standardwebhooks";
+import { BodyWebhook } from "./body-webhook.ts";
 
 export { WebhookVerificationError } from "standardwebhooks";
 
@@ -12,6 +13,8 @@ export type VerifiedDelivery = Readonly<{
   /** Which attempt this is, from 1. */
   attempt: number;
   /** The exact body. */
+  bytes: Uint8Array;
+  /** The body as text; where it is not UTF-8, with U+FFFD. */
   body: string;
   /** The body as JSON. @throws SyntaxError for other content */
   json(): unknown;
@@ -26,36 +29,46 @@ export async function verify(
   request: Request,
   secrets: string | readonly string[],
 ): Promise<VerifiedDelivery> {
-  // `text()` would leave out a byte order mark, which is signed.
-  const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
-  return verifyParts(decoder.decode(await request.arrayBuffer()), request.headers, secrets);
+  return verifyParts(await request.arrayBuffer(), request.headers, secrets);
 }
 
 /** The same for a body and headers from another framework, such as `IncomingMessage.headers` of Node. */
 export function verifyParts(
-  body: string,
+  content: string | Uint8Array | ArrayBuffer,
   headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>,
   secrets: string | readonly string[],
 ): VerifiedDelivery {
+  const bytes = bytesOf(content);
   const all = headersOf(headers);
   let fault: unknown = new WebhookVerificationError("There is no secret to verify with");
   for (const secret of [secrets].flat()) {
-    fault = faultOf(body, all, secret);
+    fault = faultOf(bytes, all, secret);
     if (fault === undefined) break;
   }
   if (fault !== undefined) throw fault;
+  // A byte order mark is signed, and part of the body.
+  const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
+  const body = typeof content === "string" ? content : decoder.decode(bytes);
   return {
     id: all["webhook-id"] ?? "",
     sentAt: Number(all["webhook-timestamp"]) * 1000,
     attempt: Number(all["webhook-attempt"] ?? 1),
+    bytes,
     body,
     json: () => JSON.parse(body),
   };
 }
 
-function faultOf(body: string, headers: Record<string, string>, secret: string): unknown {
+function bytesOf(content: string | Uint8Array | ArrayBuffer): Uint8Array {
+  if (typeof content === "string") return new TextEncoder().encode(content);
+  if (content instanceof Uint8Array) return content;
+  if (content instanceof ArrayBuffer) return new Uint8Array(content);
+  throw new TypeError("Expected the body as it was sent: a string, a Uint8Array or an ArrayBuffer");
+}
+
+function faultOf(body: Uint8Array, headers: Record<string, string>, secret: string): unknown {
   try {
-    new Webhook(secret).verify(body, headers, { jsonParse: false });
+    new BodyWebhook(secret, body).verify("", headers, { jsonParse: false });
     return undefined;
   } catch (error) {
     return error;

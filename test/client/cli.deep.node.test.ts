@@ -1,8 +1,10 @@
 /** The command `breakwater`, as a child process against a deployment on this machine. */
+import { createHmac } from "node:crypto";
 import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, test } from "vitest";
+import { scopes } from "../../src/core/scopes.ts";
 import { deliveryText } from "../../src/pages/ui/status-text.ts";
 import { API_KEY, commandLine, page, problem } from "./command-line.ts";
 
@@ -275,6 +277,24 @@ describe("events", () => {
     expect(deliveries).toHaveLength(1);
   });
 
+  test("get prints numbers as they were posted, whatever their digits", async () => {
+    const data = '{"id":1187465291838226432,"price":1.10,"text":"1187465291838226432, \\"1.10"}';
+    answers({ [`GET /v1/events/${EVENT}`]: { body: `{"id":"${EVENT}","data":${data},"deliveries":[]}` } });
+    expect((await breakwater(["events", "get", EVENT])).out).toContain(`data  ${data}\n`);
+    const { out } = await breakwater(["events", "get", EVENT, "--json"]);
+    expect(
+      out
+        .split("\n")
+        .slice(2, 6)
+        .join("")
+        .replaceAll(/ {2,}|(?<=:) /g, ""),
+    ).toBe(`"data":${data.slice(0, -1)}`);
+    answers({ [`GET /v1/events/${EVENT}`]: { body: `{"data":-0.0,"deliveries":[]}` } });
+    expect((await breakwater(["events", "get", EVENT])).out).toBe("data  -0.0\n");
+    answers({ [`GET /v1/events/${EVENT}`]: problem(404, "There is no event") });
+    expect((await breakwater(["events", "get", EVENT])).error).toBe("breakwater: There is no event\n");
+  });
+
   test.each([
     ["--tenant", "acme"],
     ["--tag", "import"],
@@ -399,6 +419,12 @@ test("keys are created, listed and revoked, and links to the portal made", async
   expect((await breakwater(["keys", "revoke", "key_1"])).code).toBe(0);
   expect((await breakwater(["portal-link", "acme", "--read-only"])).out).toBe("https://portal.example/x\n");
   expect(sent.at(-1)?.body).toEqual({ tenant: "acme", read_only: true });
+});
+
+test.each(scopes)("a key with the scope %s can be created", async (scope) => {
+  const sent = answers({ "POST /v1/keys": { status: 201, body: { id: "key_1" } } });
+  expect((await breakwater(["keys", "create", "--scope", scope])).code).toBe(0);
+  expect(sent.map(({ body }) => body)).toEqual([{ scopes: [scope] }]);
 });
 
 describe("event-types import", () => {
@@ -579,6 +605,21 @@ describe("verify", () => {
     ];
   }
 
+  test("takes the bytes of a body that is no text", async () => {
+    const bytes = Buffer.from([0x89, 0xff, 0xfe]);
+    const at = Math.floor(Date.now() / 1000);
+    const mac = createHmac("sha256", Buffer.alloc(32, 7)).update(`evt_1.${at}.`).update(bytes);
+    const file = join(home, "body.bin");
+    writeFileSync(file, bytes);
+    const headers = [
+      `webhook-id: evt_1`,
+      `webhook-timestamp: ${at}`,
+      `webhook-signature: v1,${mac.digest("base64")}`,
+    ];
+    const args = ["verify", "--body", file, ...headers.flatMap((header) => ["--header", header])];
+    expect((await breakwater(args, { input: secret, env: {} })).code).toBe(0);
+  });
+
   test.each([
     ["a right signature", new Date(), secret, 0, "The signature of evt_1 is right"],
     [
@@ -635,6 +676,10 @@ describe("failures", () => {
     [["events", "get"], "needs <id>"],
     [["events", "get", "a", "b"], "Unexpected argument: b"],
     [["events", "list", "--limit", "many"], "--limit is many; expected a number"],
+    [["events", "list", "--limit", "0"], "--limit is 0; expected a whole number from 1 on"],
+    [["deliveries", "list", "--limit", "1.5"], "--limit is 1.5; expected a whole number from 1 on"],
+    [["tail", "--limit", "0"], "--limit is 0; expected a whole number from 1 on"],
+    [["listen", "3000", "--concurrency", "0"], "--concurrency is 0; expected a whole number from 1 on"],
     [["deliveries", "list", "--state", "lost"], "expected one of queued, waiting"],
   ])("%j is a mistake in the command line", async (args, text) => {
     const { code, error } = await breakwater(args);

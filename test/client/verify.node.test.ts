@@ -1,6 +1,7 @@
 /** Verification for receivers, of requests that Breakwater's own signer has signed. */
+import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { verify, verifyParts, WebhookVerificationError } from "../../client/src/verify.ts";
 
 const secretOf = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`;
@@ -38,9 +39,36 @@ test("content that is not JSON is verified, and only parsing it fails", () => {
   expect(delivery.json).toThrow(SyntaxError);
 });
 
+test("a body that was parsed already is refused with what is expected", () => {
+  for (const body of [JSON.parse(BODY), null, undefined])
+    expect(() => verifyParts(body, headersOf(), SECRET)).toThrow("Expected the body as it was sent");
+});
+
 test("a byte order mark is part of the body", async () => {
   const text = "\uFEFF<order/>";
   expect((await verify(requestOf(text, headersOf(text)), SECRET)).body).toBe(text);
+});
+
+describe("bytes that are no text", () => {
+  const bytes = Uint8Array.of(0x89, 0x50, 0xff, 0x00, 0xfe);
+  const at = new Date();
+  const seconds = String(Math.floor(at.getTime() / 1000));
+  const mac = createHmac("sha256", Buffer.alloc(32, 7)).update(`evt_1.${seconds}.`).update(bytes);
+  const headers = { ...headersOf("", at), "webhook-signature": `v1,${mac.digest("base64")}` };
+
+  test("are verified as they are, in a request and in each form that frameworks pass", async () => {
+    const request = new Request("https://receiver.example/", { method: "POST", body: bytes, headers });
+    const padded = Uint8Array.of(1, ...bytes, 1);
+    const parts = [bytes, Buffer.from(bytes), bytes.buffer, padded.subarray(1, -1)];
+    const all = [await verify(request, SECRET), ...parts.map((body) => verifyParts(body, headers, SECRET))];
+    for (const { id, bytes: got } of all) expect([id, ...got]).toEqual(["evt_1", ...bytes]);
+  });
+
+  test("are refused when one differs, or is replaced by a decoder", () => {
+    const others = [bytes.with(0, 0x88), bytes.subarray(1), new TextDecoder().decode(bytes), ""];
+    for (const body of others)
+      expect(() => verifyParts(body, headers, SECRET)).toThrow("No matching signature");
+  });
 });
 
 test.each([

@@ -1,7 +1,8 @@
-import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { WebhookVerificationError } from "standardwebhooks";
+import { BodyWebhook } from "../../src/body-webhook.ts";
 import { verifyParts } from "../../src/verify.ts";
 import { type Command, CommandLineError, EXIT } from "../command.ts";
-import { readText } from "../input.ts";
+import { readBytes } from "../input.ts";
 import { print } from "../output.ts";
 import { secretFrom } from "../profiles.ts";
 
@@ -19,7 +20,7 @@ export const verifyCommand: Command = {
     const file = call.needed("body");
     if (file === "-") throw new CommandLineError("verify needs --body <file>");
     const headers = headersIn(call.list("header") ?? []);
-    const body = readText(file);
+    const body = readBytes(file);
     const secret = await secretFrom("WEBHOOK_SECRET", "Signing secret");
     const result = resultOf(body, headers, secret);
     print(call.has("json") ? JSON.stringify(result) : result.text);
@@ -40,7 +41,7 @@ function headersIn(lines: readonly string[]): Record<string, string> {
 
 type VerifyResult = Readonly<{ verified: boolean; text: string }>;
 
-function resultOf(body: string, headers: Record<string, string>, secret: string): VerifyResult {
+function resultOf(body: Uint8Array, headers: Record<string, string>, secret: string): VerifyResult {
   try {
     const { id, sentAt } = verifyParts(body, headers, secret);
     return {
@@ -61,7 +62,7 @@ function resultOf(body: string, headers: Record<string, string>, secret: string)
 }
 
 /** Whether the secret has signed the request, at any time. */
-function isSigned(body: string, headers: Record<string, string>, secret: string): boolean {
+function isSigned(body: Uint8Array, headers: Record<string, string>, secret: string): boolean {
   const { "webhook-id": id = "", "webhook-timestamp": at, "webhook-signature": signatures = "" } = headers;
-  return signatures.split(" ").includes(new Webhook(secret).sign(id, new Date(Number(at) * 1000), body));
+  return signatures.split(" ").includes(new BodyWebhook(secret, body).sign(id, new Date(Number(at) * 1000)));
 }
