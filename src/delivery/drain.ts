@@ -41,8 +41,8 @@ const STEPS = 25;
 /** How far a successor lease may outlast its predecessor. */
 const AFTER_MS = 1_500;
 /**
- * Deliveries without a request that a drain goes past. Beyond them it would look through a backlog of which perhaps
- * nothing can be sent: the sweep starts another drain, which looks elsewhere between the ends.
+ * Deliveries with a fault that a drain goes past. Beyond them it would look through a backlog of which perhaps nothing can
+ * be sent: the sweep starts another drain, which looks elsewhere between the ends.
  */
 const FAULTY = 1_000;
 /** Deliveries of a deleted destination cancelled in one step. */
@@ -77,8 +77,8 @@ type Step = {
   readonly isCrowded: boolean;
   /** Whether its successor has been requested from the gate. */
   isFollowed: boolean;
-  /** Whether it was the first of the drain to find only deliveries that wait behind others. */
-  readonly isFirstBehind: boolean;
+  /** Deliveries of this kind were all that it was granted, and the drain goes past them. */
+  readonly passes: keyof Passed | undefined;
 };
 
 /** A step that has begun, or what follows if there was nothing to begin. */
@@ -182,7 +182,10 @@ function isDecided({ dispatch }: Step): boolean {
 type Passed = Readonly<{
   /** Events of replays that wait behind one that is being retried. */
   behind: Set<number>;
-  /** Events that no request can be made of. They wait for a version that makes one, which wakes up the gate. */
+  /**
+   * Events that no request can be made of, which wait for a version that makes one and wakes up the gate; and those whose
+   * bundle cannot be read. The sweep has both tried again.
+   */
   faulty: Set<number>;
 }>;
 
@@ -236,11 +239,20 @@ async function beginStep(
   const request = { ...wanted, ...(mayProbe && { probe }) };
   if (former) former.isFollowed = true;
   const after = lease && { lease: lease.grant.id, run: lease.run };
-  const isFirst = behind.size === 0;
-  const dispatch = await admitWaiting(context, behind, { destination, request, after });
+  const before = { behind: behind.size, faulty: faulty.size };
+  const dispatch = await admitWaiting(context, passed, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
   const isCrowded = isHeld && !isAll && !range.isFurthest;
-  return { kind: "step", dispatch, isCrowded, isFollowed: false, isFirstBehind: isFirst && behind.size > 0 };
+  return { kind: "step", dispatch, isCrowded, isFollowed: false, passes: passedSince(before, passed) };
+}
+
+/** Deliveries behind others are passed once: they may be sent soon. */
+function passedSince(
+  before: Readonly<Record<keyof Passed, number>>,
+  { behind, faulty }: Passed,
+): keyof Passed | undefined {
+  if (behind.size > before.behind) return before.behind === 0 ? "behind" : undefined;
+  return faulty.size > before.faulty ? "faulty" : undefined;
 }
 
 /** Reports to the gate that nothing waits that could be sent, unless deliveries wait behind others. */
@@ -278,20 +290,23 @@ function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
 
 async function admitWaiting(
   { services, connections, sideBySide }: DrainContext,
-  behind: Set<number>,
+  { behind, faulty }: Passed,
   { destination, request, after }: Pick<Due, "destination" | "request" | "after">,
 ): Promise<Step["dispatch"]> {
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((eventId) => ({ eventId, destinationId: destination.id }));
     const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
     const { due, dispositions } = await triage(services, inOrder(deliveries, admitted), () => "drain");
-    const left = [...rest, ...unknown].flatMap(eventsOf);
-    const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
+    const [left, unreadable] = [rest.flatMap(eventsOf), unknown.flatMap(eventsOf)];
+    const known = new Set([...deliveries.map(({ event }) => event.id), ...left, ...unreadable]);
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
+    if (due.length > 0) return { deliveries: due, dispositions, left: left.length + unreadable.length };
     // If nothing else was found, the gate waits a while before it starts the next drain.
-    const parked = due.length === 0 ? dispositions.filter(waitsBehind) : [];
+    const parked = dispositions.filter(waitsBehind);
     for (const { delivery } of parked) behind.add(delivery.event.id);
+    // The gate does not wait for these: drains would follow each other in vain.
+    for (const event of unreadable) faulty.add(event);
     return { deliveries: due, dispositions, left: left.length + parked.length };
   };
   const drains = sideBySide();
@@ -334,13 +349,14 @@ async function endOrphans(services: Services, destination: Destination, events: 
 async function endStep({ services, recorder }: DrainContext, step: Step): Promise<Next> {
   const { dispatch } = step;
   // If the next step has been admitted already, the gate knows more than this drain.
-  const continues = () => mayGoOn(step) && !step.isFollowed;
+  const continues = (isUseful: boolean) =>
+    mayGoOn(step) && !step.isFollowed && (isUseful || step.passes === "faulty");
   const pipeline = new Pipeline(services, recorder);
   const { dispositions, late } = await pipeline.end(dispatch, { continues });
   await sendRetries(services, dispositions);
   if (late || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   // It was admitted, but led to nothing: the gate schedules a drain after a while.
-  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.isFirstBehind ? "past" : "gate";
+  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.passes ? "past" : "gate";
   if (step.isCrowded) return "crowded";
   return dispatch.stage === "leased" ? "more" : "gate";
 }

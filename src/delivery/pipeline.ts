@@ -46,10 +46,10 @@ type EndOptions = Readonly<{
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
   ownerOf?: OwnerOf;
   /**
-   * Called when the dispatch is recorded: whether the drain will request another lease at once, if this one led to
-   * anything.
+   * Called when the dispatch is recorded, with whether it led to anything: whether the drain will request another lease at
+   * once.
    */
-  continues?: () => boolean;
+  continues?: (isUseful: boolean) => boolean;
 }>;
 
 type Ending = Exclude<Dispatch, Due | Recorded>;
@@ -161,7 +161,7 @@ export class Pipeline {
       this.#applyTogether([], gone);
       this.#services.background(this.#finishLate(leased, recorded));
     } else {
-      await this.#settle(leased, gone, hasProgress(dispositions) && continues());
+      await this.#settle(leased, gone, continues(hasProgress(dispositions)));
     }
     return { stage: "recorded", destination, dispositions, late };
   }

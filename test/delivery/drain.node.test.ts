@@ -547,6 +547,30 @@ describe("a waiting delivery", () => {
     expect(world.logged("deliveries_dead")).toEqual([]);
   });
 
+  describe("of a bundle that only later code can read", () => {
+    const cannotRead = (bundles: string) =>
+      world.sql(`UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id ${bundles}`);
+
+    test("is left to the sweep where nothing else waits: the gate starts no other drain", async () => {
+      await waiting(2);
+      cannotRead("= 1");
+      await world.handled("sweep", ({ gates }) => gates.get(gates.idFromName(shop)).scheduleDrain());
+      await world.run(10_000);
+      expect(await world.drain(message())).toEqual(["left"]);
+      expect(world.asked("settle", shop)).toMatchObject([{ left: 0, continues: true }]);
+      expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
+      expect(world.gate(shop)?.drainSchedule).toMatchObject({ waitingSince: 0, expected: 0, at: null });
+      expect(states()).toEqual(Array(2).fill("waiting paused"));
+    });
+
+    test("does not hide others, however many wait at the ends of the backlog", async () => {
+      await waiting(700);
+      cannotRead("<> 4");
+      expect(await world.drain(message())).toEqual(["left"]);
+      expect(count("delivered")).toBe(100);
+    });
+  });
+
   test("that ends without an attempt is recorded as such", async () => {
     await waiting(2);
     world.sql("UPDATE packs SET give_up_at = ?1", world.now());
