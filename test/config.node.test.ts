@@ -246,10 +246,10 @@ test("takes several master keys, the first of which seals", () => {
 });
 
 test.each([
-  [{ DB: {}, DB_2: {} }, "DB_2 is bound out of turn"],
-  [{ DB: {}, DB_0: {} }, "DB_0 is bound out of turn"],
-  [{ DB: {}, DB_1: {}, DB_3: {} }, "DB_3 is bound out of turn"],
-  [{ DB: {}, DB_01: {} }, "DB_01 is bound out of turn"],
+  [{ DB: {}, DB_2: {} }, "DB_2 is bound out of order"],
+  [{ DB: {}, DB_0: {} }, "DB_0 is bound out of order"],
+  [{ DB: {}, DB_1: {}, DB_3: {} }, "DB_3 is bound out of order"],
+  [{ DB: {}, DB_01: {} }, "DB_01 is bound out of order"],
 ])("takes no databases with a gap in their numbers: %j", (bindings, fault) => {
   const parse = () => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...bindings });
   expect(parse).toThrow(`${fault}; expected DB, DB_1, DB_2 and so on`);
@@ -275,7 +275,7 @@ test.each([
   ["ORDER: *", "names ORDER, which is not bound: add it to [[queues.producers]] or [[services]]"],
   ["ADMIN_KEY: *", "names ADMIN_KEY, which is a variable and no binding of a queue or a service"],
   ["DB: *", "names DB, which is bound to neither a queue nor a service"],
-  ["DEAD: *", "names DEAD, a queue of Breakwater's own"],
+  ["DEAD: *", "names DEAD, one of Breakwater's own queues"],
   ["ORDERS", 'expected entries such as "ORDERS: acme, globex; AUDIT: *", not "ORDERS"'],
   [{ ORDERS: "*" }, "expected a text"],
 ])("takes no DESTINATION_BINDINGS of %j", (DESTINATION_BINDINGS, fault) => {

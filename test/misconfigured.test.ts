@@ -202,7 +202,7 @@ describe("a request to a misconfigured Worker", () => {
     ["the empty admin key of the example", { ADMIN_KEY: "" }, "ADMIN_KEY is too short"],
     ["a mistyped master key", { MASTER_KEYS: MISTYPED }, "MASTER_KEYS expected id:base64 of 32 bytes"],
     ["a short admin key", { ADMIN_KEY: "s3cret" }, "ADMIN_KEY is too short"],
-    ["a gap in the databases", { DB_7: {} }, "DB_7 is bound out of turn"],
+    ["a gap in the databases", { DB_7: {} }, "DB_7 is bound out of order"],
   ])("of %s is answered 503 with the variable's name and Retry-After", async (_what, wrong, fault) => {
     for (const path of ["/v1/health", "/v1/events", "/dashboard", "/"]) {
       const { status, headers, text } = await get(`https://breakwater.example${path}`, wrong);

@@ -99,4 +99,4 @@ export function changesBetween(
   return Object.fromEntries(names.slice(0, 100).map((name) => [name, { from: TOO_LONG, to: TOO_LONG }]));
 }
 
-const TOO_LONG = "(too long to be kept)";
+const TOO_LONG = "(too long to store)";

@@ -261,17 +261,17 @@ export const certificationTexts: CertificationTexts = {
   results: { passed: "Passed", failed: "Failed", not_applicable: "Not applicable", not_run: "Not run" },
   faults: {
     no_answer: ({ error }) => `There was no answer: ${error}.`,
-    not_accepted: ({ status }) => `It was answered with ${status}; right is 2xx.`,
-    accepted: ({ status }) => `It was accepted with ${status}; right is 400 or 401.`,
-    not_refused: ({ status }) => `It was answered with ${status}; right is 400 or 401.`,
+    not_accepted: ({ status }) => `The answer was ${status}; expected 2xx.`,
+    accepted: ({ status }) => `It was accepted with ${status}; expected 400 or 401.`,
+    not_refused: ({ status }) => `The answer was ${status}; expected 400 or 401.`,
     too_slow: ({ limit }) => `An answer took more than ${limit}, half of the endpoint's timeout.`,
   },
   fixes: {
-    no_answer: "See that the endpoint can be reached and answers every request with a status.",
+    no_answer: "Make sure that the endpoint can be reached and answers every request with a status.",
     valid:
       "Verify the raw bytes of the body with the endpoint's current secret, and answer 2xx, whatever the event's type.",
     duplicate:
-      "Answer an id that you have already handled with 2xx, and do nothing else: after another status it is sent again.",
+      "Answer an id that you have already handled with 2xx, and do nothing else: after any other status the event is sent again.",
     rotated_secret: "Accept a request if any of the signatures in its header matches.",
     large_body: "Raise the limits of server, framework and proxy: an event may have 256 KB.",
     prompt_answer: "Store the event, answer 2xx, and process it afterwards.",

@@ -28,7 +28,7 @@ export function bindingRules(text: string): { rules: readonly BindingRule[]; fau
     ...unreadable,
     ...names
       .filter((name) => OWN_QUEUES.includes(name))
-      .map((name) => `names ${name}, a queue of Breakwater's own`),
+      .map((name) => `names ${name}, one of Breakwater's own queues`),
     ...[...new Set(names.filter((name, i) => names.indexOf(name) < i))].map((name) => `names ${name} twice`),
   ];
   return { rules, faults };

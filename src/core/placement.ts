@@ -37,7 +37,7 @@ export function databaseNamesFault(names: readonly string[]): string | undefined
   const sorted = names.toSorted((a, b) => numberOf(a) - numberOf(b));
   const misplaced = sorted.find((name, i) => name !== `DB_${i + 1}`);
   const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
-  if (misplaced !== undefined) return `${misplaced} is bound out of turn; ${expected}`;
+  if (misplaced !== undefined) return `${misplaced} is bound out of order; ${expected}`;
   return names.length < MOST_DATABASES ? undefined : `${names.length + 1} databases are bound; ${expected}`;
 }
 

@@ -64,7 +64,7 @@ export const rulesShape = {
     may_see_payloads: flag("See the bodies of events; true by default."),
     max_endpoints: highest(
       { kind: "number", whole: true, min: 0, max: 10_000 },
-      "A visitor creates no endpoint when the tenant has this many; null: no such limit.",
+      "Visitors cannot create an endpoint once the tenant has this many; null: no limit.",
     ),
     max_concurrency: highest(
       limitShape.fields.max_concurrency,

@@ -61,7 +61,7 @@ export function roleFor({ scope, role = scope === "read" ? "look" : "own" }: Per
 
 type Forbidden = Refused<"forbidden">;
 
-const UNAPPROVED = "does nothing that needs the scope admin but by MCP, where a person approves it";
+const UNAPPROVED = "may use the scope admin only by MCP, where a person approves each change";
 
 export function refuseWithout(permission: Permission, principal: Principal): Forbidden | undefined {
   const { scope, action } = permission;

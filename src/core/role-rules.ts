@@ -43,7 +43,7 @@ function ruleOf(entry: string): RoleRule | Readonly<{ fault: string }> {
   const tenants = [...new Set(listed.split(",").map((tenant) => tenant.trim()))];
   const wrong = tenants.find((tenant) => !TENANT_NAME.test(tenant) || tenant === OPERATOR);
   if (wrong === undefined) return { who, role, tenants };
-  const fault = wrong === OPERATOR ? "is reserved" : "is no name of a tenant";
+  const fault = wrong === OPERATOR ? "is reserved" : "is not a valid tenant name";
   return { fault: `has ${JSON.stringify(wrong.slice(0, 100))} in ${shown}, which ${fault}` };
 }
 

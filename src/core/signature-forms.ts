@@ -58,11 +58,11 @@ export const templateShapes = {
   ),
   algorithm: optionalShape(
     { kind: "choice", values: ["sha256", "sha512", "sha1"] },
-    "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
+    "The hash of the HMAC; sha256 by default. sha1 is for receivers that support nothing else.",
   ),
   key: optionalShape(
     { kind: "choice", values: ["text", "bytes"] },
-    "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
+    "Which part of the secret is the key: its text as shown (the default), or the bytes after `whsec_`.",
   ),
 } as const satisfies Readonly<Record<string, Shape>>;
 
@@ -79,7 +79,7 @@ const signatureForm = {
 
 export type SignatureForm = Readonly<ShapeType<typeof signatureForm>>;
 
-/** The setting: one form, or several during a move. No two of them may set the same header. */
+/** The setting: one form, or several during a migration. No two of them may set the same header. */
 export const signatureFormsShape = {
   kind: "list",
   of: signatureForm,
@@ -89,7 +89,7 @@ export const signatureFormsShape = {
   faults: headersSetTwice,
   meta: {
     description:
-      "How attempts are signed, in one form or in several during a move; null is `standard`, Standard Webhooks. " +
+      "How attempts are signed, in one form or in several during a migration; null is `standard`, Standard Webhooks. " +
       "`webhook-id`, `webhook-timestamp` and `webhook-attempt` are sent with every form.",
   },
 } as const satisfies Shape;

@@ -101,7 +101,7 @@ async function fromGate(
   else accessTokens.delete(destination);
   return (
     found ?? {
-      ...tokenUnavailable("was not asked: the destination's gate cannot be reached"),
+      ...tokenUnavailable("was not called: the destination's gate cannot be reached"),
       until: services.now() + UNREACHABLE_MS,
     }
   );

@@ -105,7 +105,7 @@ export async function testRequest(
   if (isPolled(destination))
     return { fault: "An inbox gets no test events: post an event of a type that it takes." };
   if (isSubscription(destination))
-    return { fault: "An MCP Events subscription gets the events of its type alone: post one." };
+    return { fault: "An MCP Events subscription gets only events of its type: post one." };
   const { config, now } = services;
   const body = bodyOfText(envelope);
   const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body, version };
@@ -164,10 +164,10 @@ export async function shakeHands(services: Services, url: string, origin: string
     const header = (name: string) => response.headers.get(name);
     const { kind } = exchangeOf({ status: response.status, header, excerpt });
     // Cloudflare answers in the place of a host that it cannot reach.
-    if (kind !== "response") return { kind: "refused", fault: `could not be asked: ${kind}` };
+    if (kind !== "response") return { kind: "refused", fault: `could not be requested: ${kind}` };
     return answerOf(response, origin);
   } catch (error) {
-    return { kind: "refused", fault: `could not be asked: ${faultOf(error)}` };
+    return { kind: "refused", fault: `could not be requested: ${faultOf(error)}` };
   }
 }
 

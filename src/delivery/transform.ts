@@ -173,13 +173,13 @@ const UNREADABLE: Versioned = {
 };
 const NO_TEXT: Transformed = {
   kind: "fault",
-  fault: { field: "data", fault: "is content that is no text in UTF-8" },
+  fault: { field: "data", fault: "is content that is not UTF-8 text" },
 };
 const NOT_RUN: Versioned = {
   version: 0,
   result: passing({ field: "code", fault: "has not run for this event yet" }),
 };
-const WITHHELD = passing({ field: "code", fault: "has made more than can be loaded at once" });
+const WITHHELD = passing({ field: "code", fault: "has produced more than can be loaded at once" });
 
 function passing(fault: TransformFault): Transformed {
   return { kind: "fault", fault, passing: true };

@@ -96,7 +96,7 @@ export function targetFault(
 
 /**
  * The same, in two halves.
- * @param ownHosts hosts under which this deployment itself is reached: deliveries to them would go round in circles. A
+ * @param ownHosts hosts under which this deployment itself is reached: deliveries to them would loop. A
  *   host without a port means all of its ports, and one with a port (local stacks) only that port; one that begins with
  *   `*` means all that end with the rest
  */
@@ -165,8 +165,8 @@ function hostFault(hostname: string): Fault | undefined {
   const host = bareHost(hostname);
   if (isAddress(host)) return isPublicAddress(host) ? literalFault(host) : notPublic(`points to ${host}`);
   if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
-    return notPublic(`points to the inner name ${host}`);
-  return HOST_NAME.test(host) ? undefined : notPublic("has a host that is no name");
+    return notPublic(`points to the private name ${host}`);
+  return HOST_NAME.test(host) ? undefined : notPublic("has an invalid host name");
 }
 
 function notPublic(fault: string): Fault {
@@ -193,7 +193,7 @@ function ownHostFault({ hostname, port, protocol }: URL, ownHosts: readonly stri
   if (!isOwn) return undefined;
   return {
     fault: `points to ${host}, this deployment itself`,
-    expected: "another host: deliveries would go round in circles",
+    expected: "another host: deliveries would loop",
   };
 }
 
@@ -259,7 +259,7 @@ function portFault({ port }: URL): Fault | undefined {
     return undefined;
   return {
     fault: `uses port ${port}`,
-    expected: "443, 80, or one from 1024 on that no inner service is known by",
+    expected: "443, 80, or a port from 1024 on that no internal service is known to use",
   };
 }
 

@@ -47,7 +47,7 @@ export default {
     let answer;
     try {
       const { default: make } = await (loading ??= import(${JSON.stringify(`./${FUNCTION_MODULE}`)}));
-      if (typeof make !== "function") throw new TypeError("The default export is no function");
+      if (typeof make !== "function") throw new TypeError("The default export is not a function");
       const event = await request.text();
       answer = stringify({ made: event === "" ? null : await make(parse(event)) });
     } catch (thrown) {
@@ -110,7 +110,7 @@ export class FunctionRunner {
       return each.map(() => functionUnavailable("has no [[worker_loaders]] to run in"));
     const name = await isolateNameOf(call);
     const outcomes = each.map(() =>
-      functionUnavailable("has not had its turn: the rest of its batch was too much"),
+      functionUnavailable("has not run yet: the rest of its batch used the time"),
     );
     let characters = 0;
     const endsAt = Date.now() + BATCH_MS;

@@ -43,7 +43,7 @@ export function eventContent(
     const contentType = c.req.header("content-type") ?? UNNAMED;
     if (data !== undefined) return invalid([atField("data", "is in the query", NO_DATA)]);
     if (!isMediaType(contentType))
-      return invalid([atField("content-type", "is no media type", TYPE_EXPECTED)]);
+      return invalid([atField("content-type", "is not a media type", TYPE_EXPECTED)]);
     const content = await contentOf(c, contentType, maxBytes);
     if (content === undefined) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     if (content.bytes.byteLength === 0)

@@ -81,8 +81,7 @@ function doorsOf(env: Env): (part: Part) => Promise<Door> {
   return doors;
 }
 
-const LOOP =
-  "The request is a delivery to a service binding that leads back to Breakwater: it would go round in circles";
+const LOOP = "The request is a delivery to a service binding that leads back to Breakwater: it would loop";
 
 export async function answerTo(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);

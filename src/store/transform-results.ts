@@ -56,7 +56,7 @@ const OTHERS = `SELECT ${COLUMNS} FROM ${LISTED} WHERE r.made IS NOT w.value ->>
 
 /** After an edit by hand. Another version of the transformation makes it anew. */
 const UNREADABLE = {
-  fault: { field: "code", fault: "has made what cannot be read any more; save it again" },
+  fault: { field: "code", fault: "has a result that cannot be read; save it again" },
   stopped: false,
 } as const;
 

@@ -32,7 +32,7 @@ describe("the changes between two views of an object are", () => {
     const around = JSON.stringify({ a: { from: "", to: 1 } }).length;
     const text = "x".repeat(8_192 - around);
     expect(changesBetween({ a: text }, { a: 1 })).toEqual({ a: { from: text, to: 1 } });
-    const long = { from: "(too long to be kept)", to: "(too long to be kept)" };
+    const long = { from: "(too long to store)", to: "(too long to store)" };
     expect(changesBetween({ a: `${text}x`, b: 1 }, { a: 1, b: 2 })).toEqual({ a: long, b: long });
   });
 

@@ -30,9 +30,9 @@ test.each([
   ["ORDERS: a; ORDERS: b", "names ORDERS twice"],
   ["ORDERS: *, acme", `${EXPECTED}: ORDERS has "*"; * stands alone`],
   ["o".repeat(61), `${EXPECTED}, not "${"o".repeat(60)}"`],
-  ["DELIVERIES: *", "names DELIVERIES, a queue of Breakwater's own"],
-  ["DRAINS: *", "names DRAINS, a queue of Breakwater's own"],
-  ["DEAD: *", "names DEAD, a queue of Breakwater's own"],
+  ["DELIVERIES: *", "names DELIVERIES, one of Breakwater's own queues"],
+  ["DRAINS: *", "names DRAINS, one of Breakwater's own queues"],
+  ["DEAD: *", "names DEAD, one of Breakwater's own queues"],
 ])("%j is refused, and the fault says what is expected", (text, fault) => {
   expect(bindingRules(text).faults).toEqual([fault]);
 });

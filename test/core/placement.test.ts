@@ -87,9 +87,9 @@ describe("the databases beyond the first", () => {
   });
 
   test.each([
-    ["without a gap", ["DB_1", "DB_3"], "DB_3 is bound out of turn"],
-    ["with the first of them", ["DB_3", "DB_2"], "DB_2 is bound out of turn"],
-    ["without leading zeros", ["DB_01"], "DB_01 is bound out of turn"],
+    ["without a gap", ["DB_1", "DB_3"], "DB_3 is bound out of order"],
+    ["with the first of them", ["DB_3", "DB_2"], "DB_2 is bound out of order"],
+    ["without leading zeros", ["DB_01"], "DB_01 is bound out of order"],
     ["no more than event numbers can name", named(MOST_DATABASES), "8193 databases are bound"],
   ])("have to be %s", (_, names, fault) => {
     expect(databaseNamesFault(names)).toBe(`${fault}; expected DB, DB_1, DB_2 and so on, 8192 at most`);

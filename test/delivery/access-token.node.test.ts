@@ -331,7 +331,7 @@ describe("while the gate cannot be reached", () => {
     expect(await got()).toMatchObject({
       kind: "failed",
       reason: "token_unavailable",
-      fault: "was not asked: the destination's gate cannot be reached",
+      fault: "was not called: the destination's gate cannot be reached",
       until: sending.clock.now() + 5_000,
     });
     expect(lines()).toEqual(["gate_unreachable"]);

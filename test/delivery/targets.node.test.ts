@@ -101,7 +101,7 @@ async function obstacleOf(url: string, body = utf8("{}"), headers: object | null
 describe("the fields of a target", () => {
   test.each<[DestinationKind, object, readonly string[]]>([
     ["https", {}, ["url is missing; an https URL"]],
-    ["https", { url: "x", path: "/" }, ["path is no field of the kind https; only url"]],
+    ["https", { url: "x", path: "/" }, ["path is not a field of the kind https; only url"]],
     ["https", { url: "x", path: undefined }, []],
     ["queue", {}, ["binding is missing; a binding, or account_id, queue_id and token"]],
     ["queue", { account_id: ACCOUNT, queue_id: QUEUE, token: TOKEN }, []],
@@ -126,8 +126,8 @@ describe("the fields of a target", () => {
       "service",
       { binding: "A", url: "x", token: TOKEN },
       [
-        "url is no field of the kind service; only binding, path",
-        "token is no field of the kind service; only binding, path",
+        "url is not a field of the kind service; only binding, path",
+        "token is not a field of the kind service; only binding, path",
       ],
     ],
   ])("of kind %s %j are at fault: %j", (kind, fields, faults) => {

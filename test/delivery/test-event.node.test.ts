@@ -162,11 +162,15 @@ describe("a handshake", () => {
       () => new Response(null, { status: 403, headers: { "webhook-allowed-origin": "*" } }),
       "answered the OPTIONS request with 403",
     ],
-    ["cannot be reached", new Error("connection refused"), "could not be asked: Error: connection refused"],
+    [
+      "cannot be reached",
+      new Error("connection refused"),
+      "could not be requested: Error: connection refused",
+    ],
     [
       "is behind a challenge",
       () => new Response("x", { status: 403, headers: { "cf-mitigated": "challenge" } }),
-      "could not be asked: challenged",
+      "could not be requested: challenged",
     ],
   ])("is refused if the receiver %s", async (_, script, fault) => {
     expect(await shake(script)).toEqual({ kind: "refused", fault });

@@ -141,7 +141,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     await world.consume(messages);
     expect(world.receiver.calls).toHaveLength(2);
     expect(world.logged("transform_failed")).toMatchObject([
-      { fault: expect.stringMatching(/^path: is no path/) },
+      { fault: expect.stringMatching(/^path: is not a path/) },
     ]);
   });
 
@@ -246,7 +246,7 @@ describe("hostile code harms only its own destination", () => {
     [
       "throws an error with lying getters",
       "export default () => { throw { get message() { throw 1 } } }",
-      /^code: threw something/,
+      /^code: threw an error without a message/,
     ],
     [
       "throws while it is loaded",
@@ -254,7 +254,7 @@ describe("hostile code harms only its own destination", () => {
       /^code \(line 2, column \d+\): threw nonsense is not defined/,
     ],
     ["is no JavaScript", "export default (", /^code.*: threw .*(Unexpected|SyntaxError)/],
-    ["exports no function", "export default 7", /threw The default export is no function/],
+    ["exports no function", "export default 7", /threw The default export is not a function/],
     ["returns nothing", "export default () => {}", /returned nothing/],
     ["returns a text", "export default () => 'x'", /returned neither/],
     [
@@ -281,7 +281,7 @@ describe("hostile code harms only its own destination", () => {
     [
       "pollutes prototypes",
       "export default () => { Object.prototype.toJSON = () => 'x'; Object.prototype.path = '//evil'; return {} }",
-      /answered with no result/,
+      /returned no result/,
     ],
     [
       "makes too large a body",
@@ -292,7 +292,7 @@ describe("hostile code harms only its own destination", () => {
     [
       "makes a text that is no JSON",
       "export default () => ({ body: 'a' })",
-      /^body: is a text that is no JSON/,
+      /^body: is a text that is not JSON/,
     ],
     [
       "breaks a header's line",
@@ -305,13 +305,13 @@ describe("hostile code harms only its own destination", () => {
       /^headers.webhook-signature: may not be set/,
     ],
     [
-      "sets a header that is no text",
+      "sets a header that is not a text",
       "export default () => ({ headers: { 'x-a': ['b'] } })",
-      /^headers\.x-a: is no text/,
+      /^headers\.x-a: is not a text/,
     ],
-    ["leaves the path", "export default () => ({ path: '/../admin' })", /^path: is no path/],
-    ["leaves the origin", "export default () => ({ path: '@evil.example' })", /^path: is no path/],
-    ["names another method", "export default () => ({ method: 'DELETE' })", /^method: is none of/],
+    ["leaves the path", "export default () => ({ path: '/../admin' })", /^path: is not a path/],
+    ["leaves the origin", "export default () => ({ path: '@evil.example' })", /^path: is not a path/],
+    ["names another method", "export default () => ({ method: 'DELETE' })", /^method: is not one of/],
     [
       "reaches for the network",
       "export default async () => { await fetch('https://evil.example'); return {} }",

@@ -126,7 +126,7 @@ describe("deliveries", () => {
       delivery(0, template, { event: { body: bodyOfText("a text"), contentType, acceptedAt: 0 } }),
       delivery(0, template, { event: { body: new Uint8Array([255, 254]), contentType } }),
     );
-    expect(found).toEqual(["a text 1970-01-01T00:00:00.000Z", "is content that is no text in UTF-8"]);
+    expect(found).toEqual(["a text 1970-01-01T00:00:00.000Z", "is content that is not UTF-8 text"]);
   });
 
   test("have a payload where they are sent as they are, and a body", async () => {
@@ -200,7 +200,7 @@ describe("a version that fails", () => {
       delivery(1, FAULTY, { event: { id: 133 }, row: { state: "waiting", reason: "paused" } }),
       delivery(1, FAULTY, { destination: other }),
     );
-    const line = { what: "transform_failed", version: 1, fault: "body: comes out as text that is no JSON" };
+    const line = { what: "transform_failed", version: 1, fault: "body: renders text that is not JSON" };
     expect(log).toEqual([
       { ...line, destination: DESTINATION, event: eventId(130), deliveries: 3 },
       { ...line, destination: OTHER, event: eventId(128), deliveries: 1 },
@@ -271,7 +271,7 @@ describe("a version in code", () => {
 
   test("does not run for content that is no text", async () => {
     const event = { body: new Uint8Array([255, 254]), contentType: "text/plain" };
-    expect(await made(coded(1, { event }))).toEqual(["is content that is no text in UTF-8"]);
+    expect(await made(coded(1, { event }))).toEqual(["is content that is not UTF-8 text"]);
     expect(functionCalls).toEqual([]);
   });
 });

@@ -25,7 +25,7 @@ describe("targetFault", () => {
     ["http://example.com/", "is not encrypted"],
     ["https://10.0.0.1/", "points to 10.0.0.1"],
     ["https://167772161/", "points to 10.0.0.1"],
-    ["https://redis/", "points to the inner name redis"],
+    ["https://redis/", "points to the private name redis"],
     ["https://example.com:6379/", "uses port 6379"],
     ["https://user@example.com/", "contains credentials"],
     ["https://example.com/#a", "has a fragment"],
@@ -38,7 +38,7 @@ describe("targetFault", () => {
       "uses port 22, which the Fetch standard blocks; expected a port of an HTTP server",
     ],
     ["https://example.com:5060/", "uses port 5060, which the Fetch standard blocks"],
-    ["https://example.com:81/", "uses port 81; expected 443, 80, or one from 1024 on"],
+    ["https://example.com:81/", "uses port 81; expected 443, 80, or a port from 1024 on"],
   ])("says of %s that it %s", (url, fault) => {
     expect(targetFault(url, false)).toContain(fault);
   });
@@ -69,7 +69,7 @@ describe("targetFault", () => {
     ])("refuses %s where %j are its own", (url, own) => {
       expect(targetFault(url, false, own)).toBe(
         "The URL points to breakwater.example.com, this deployment itself; " +
-          "expected another host: deliveries would go round in circles.",
+          "expected another host: deliveries would loop.",
       );
     });
 

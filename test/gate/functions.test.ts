@@ -76,6 +76,6 @@ test.each([
   expect(outcomes.filter(({ kind }) => kind === "made")).toHaveLength(asked.length);
   expect(outcomes.at(-1)).toMatchObject({
     kind: "unavailable",
-    fault: { fault: expect.stringMatching("has not had its turn") },
+    fault: { fault: expect.stringMatching("has not run yet") },
   });
 });

@@ -174,7 +174,7 @@ describe.each([
     });
     for (const page of [path, `${base}/${id}`]) {
       const { html } = await browser.get(page);
-      expect(html).toContain("body: comes out as text that is no JSON");
+      expect(html).toContain("body: renders text that is not JSON");
       expect(html).toContain(base.startsWith("/portal") ? deliveries[0].id : event);
     }
   });

@@ -208,7 +208,7 @@ describe("a configuration that cannot work is refused before anything is done", 
     [
       "databases out of turn",
       `${toml}\n${database("DB_2", "two")}`,
-      "d1_databases: DB_2 is bound out of turn; expected DB, DB_1, DB_2 and so on",
+      "d1_databases: DB_2 is bound out of order; expected DB, DB_1, DB_2 and so on",
     ],
     [
       "a database without a name",
@@ -305,7 +305,7 @@ describe("a configuration that cannot work is refused before anything is done", 
     [
       "bindings for destinations that cannot be read",
       toml.replace('DESTINATION_BINDINGS = ""', 'DESTINATION_BINDINGS = "DEAD: *; ORDERS"'),
-      "vars: DESTINATION_BINDINGS names DEAD, a queue of Breakwater's own",
+      "vars: DESTINATION_BINDINGS names DEAD, one of Breakwater's own queues",
     ],
     [
       "a service for destinations that is the Worker itself",
@@ -313,7 +313,7 @@ describe("a configuration that cannot work is refused before anything is done", 
 [[services]]
 binding = "SELF"
 service = "breakwater"`,
-      "services: SELF leads back to this Worker: deliveries would go round in circles",
+      "services: SELF leads back to this Worker: deliveries would loop",
     ],
     ["no cron", without(/crons = .*/), "triggers: no cron runs every minute"],
     ["a slow cron", toml.replace('"* * * * *"', '"*/5 * * * *"'), "triggers: no cron runs every minute"],

@@ -214,7 +214,7 @@ function* destinationBindingFaults(environment: Environment) {
   for (const { binding, service } of services)
     if (named.includes(binding) && service === config.name)
       yield bindings.at(
-        `${binding} leads back to this Worker: deliveries would go round in circles`,
+        `${binding} leads back to this Worker: deliveries would loop`,
         `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
       );
 }

@@ -79,7 +79,7 @@ export const retryShape = {
   fields: {
     preset: optionalShape(
       { kind: "choice", values: presetNames },
-      "The policy that everything left out is taken from; breakwater by default.",
+      "The preset from which omitted fields are taken; breakwater by default.",
     ),
     schedule: optionalShape(
       {

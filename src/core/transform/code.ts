@@ -74,7 +74,7 @@ export function functionUnavailable(text: string): FunctionOutcome {
 /** The outcome in the answer of a run. */
 export function outcomeIn(text: string): FunctionOutcome {
   const answer = parsedJson(text);
-  if (!isJsonObject(answer)) return fault("answered with no result");
+  if (!isJsonObject(answer)) return fault("returned no result");
   const { thrown, made } = answer;
   if (isJsonObject(thrown)) return thrownOutcome(thrown);
   if (made === undefined) return fault("returned nothing; null cancels the delivery");
@@ -92,16 +92,16 @@ function madeOutcome(returned: Record<string, unknown>): FunctionOutcome {
   const { body, content_type: type, headers = {}, method, path } = returned;
   const texts = { content_type: type, method, path };
   const wrong = Object.entries(texts).find(([, value]) => value !== undefined && typeof value !== "string");
-  if (wrong) return fault("is no text", wrong[0]);
-  if (!isJsonObject(headers)) return fault("are no object", "headers");
+  if (wrong) return fault("is not a text", wrong[0]);
+  if (!isJsonObject(headers)) return fault("are not an object", "headers");
   const header = Object.entries(headers).find(([, value]) => typeof value !== "string");
-  if (header) return fault("is no text", `headers.${header[0].slice(0, 100)}`);
+  if (header) return fault("is not a text", `headers.${header[0].slice(0, 100)}`);
   if (body === null)
     return fault("is null; leave it out to send the event, or return null to cancel", "body");
   const contentType = typeof type === "string" ? type : undefined;
   const isJson = isJsonType(contentType ?? "application/json");
   if (typeof body === "string" && isJson && parsedJson(body) === undefined)
-    return fault("is a text that is no JSON; set content_type, or return the value itself", "body");
+    return fault("is a text that is not JSON; set content_type, or return the value itself", "body");
   const made: TransformOutput = {
     ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
     ...(contentType !== undefined && { contentType }),
@@ -110,13 +110,13 @@ function madeOutcome(returned: Record<string, unknown>): FunctionOutcome {
     ...(typeof path === "string" && { path }),
   };
   return JSON.stringify(made).length > MOST_STORED
-    ? fault(`makes a result of more than ${MOST_STORED} characters`)
+    ? fault(`returns a result of more than ${MOST_STORED} characters`)
     : { kind: "made", made };
 }
 
 /** The fault of an error. Its stack is only searched for a place in the code. */
 export function thrownOutcome({ message, stack }: Record<string, unknown>): FunctionOutcome {
-  const text = typeof message === "string" ? message : "something that has no message";
+  const text = typeof message === "string" ? message : "an error without a message";
   const place = new RegExp(`${FUNCTION_MODULE.replace(".", "\\.")}:(\\d{1,6}):(\\d{1,6})`).exec(
     String(stack),
   );

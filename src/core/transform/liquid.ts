@@ -218,7 +218,7 @@ function written(value: unknown): string {
 /** The limits of one event: steps, work, and characters written. */
 class Budget {
   readonly step = bounded(MOST_STEPS, `takes more than ${MOST_STEPS} steps`);
-  readonly memoryLimit = { use: bounded(MOST_WORK, "reads and makes too much") };
+  readonly memoryLimit = { use: bounded(MOST_WORK, "reads and writes too much") };
   readonly write = bounded(MOST_WRITTEN, `is longer than ${MOST_WRITTEN} characters`);
 }
 
@@ -309,7 +309,7 @@ function bodyOf(text: string, contentType: string): (event: EventFacts, budget: 
     const made = fill(event, budget).text();
     if (made.trim() === "") return null;
     if (isJson && parsedJson(made) === undefined)
-      throw new TemplateError({ field: "body", fault: "comes out as text that is no JSON" });
+      throw new TemplateError({ field: "body", fault: "renders text that is not JSON" });
     return made;
   };
 }

@@ -64,12 +64,12 @@ export function guardedRequest(
   const headers = Object.entries(made.headers ?? {}).filter(([, value]) => value !== "");
   const wrong = headers.find(([name, value]) => !isTransformHeader(name) || !HEADER_VALUE.test(value));
   const asMethod = methods.find((one) => one === method);
-  if (asMethod === undefined) return fault("method", `is none of ${methods.join(", ")}`);
-  if (!MEDIA_TYPE.test(contentType)) return fault("content_type", "is no media type");
+  if (asMethod === undefined) return fault("method", `is not one of ${methods.join(", ")}`);
+  if (!MEDIA_TYPE.test(contentType)) return fault("content_type", "is not a media type");
   if (headers.length > MAX_HEADERS) return fault("headers", `are more than ${MAX_HEADERS}`);
   if (wrong) return fault(`headers.${wrong[0].slice(0, 100)}`, headerFault(wrong[0]));
   if (path !== "" && !isPathSuffix(path))
-    return fault("path", "is no path of printable ASCII characters without ?, #, \\ and dot segments");
+    return fault("path", "is not a path of printable ASCII characters without ?, #, \\ and dot segments");
   if (path.length > MOST_PATH) return fault("path", `is longer than ${MOST_PATH} characters`);
   if (!/^[!-~]*$/.test(query) || query.includes("#")) return fault("query", "is not percent-encoded");
   if (query.length > MOST_QUERY_LENGTH)

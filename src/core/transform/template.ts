@@ -44,8 +44,8 @@ export const templateShape = {
   fields: {
     body: optionalShape(
       { kind: "text", max: MOST_TEMPLATE, expected: `a text of at most ${MOST_TEMPLATE} characters` },
-      "The body, a text in Liquid. Where it is JSON, its strings are filled in one by one and need no escaping. Left out: " +
-        "the event as `body` of the destination says.",
+      "The body, a text in Liquid. In JSON, its strings are filled in one by one and need no escaping. If omitted, " +
+        "the event, as the destination's `body` says.",
     ),
     content_type: optionalShape(
       { kind: "text", pattern: MEDIA_TYPE, expected: "a media type such as application/json" },
@@ -53,7 +53,7 @@ export const templateShape = {
     ),
     headers: optionalShape(
       { kind: "record", of: liquid, faults: namesFaults(MAX_HEADERS, isTransformHeader, HEADERS_EXPECTED) },
-      "Headers by name, each a text in Liquid. One that comes out empty is not sent.",
+      "Headers by name, each a text in Liquid. An empty one is not sent.",
     ),
     method: optionalShape({ kind: "choice", values: methods }, "`POST` unless given."),
     path: optionalShape(

@@ -37,7 +37,7 @@ export function targetFaults(kind: DestinationKind, fields: TargetFields): Targe
   const names = Object.keys(own).join(", ");
   const expected = names === "" ? "no field of a target" : `only ${names}`;
   return [
-    ...foreign.map((field) => ({ field, fault: `is no field of the kind ${kind}`, expected })),
+    ...foreign.map((field) => ({ field, fault: `is not a field of the kind ${kind}`, expected })),
     ...faults(fields),
   ];
 }

@@ -4,7 +4,7 @@
  * and no address to guard: the operator chose the Worker.
  *
  * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by this name the
- * Worker refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
+ * Worker refuses a binding to itself (worker.ts), whose deliveries would loop.
  */
 
 import { transformedUrl } from "../../core/transform/url.ts";

@@ -107,7 +107,7 @@ function channelErrors(
   const given = { email, url };
   const expected = kind === "mail" ? "an email address" : "an https URL";
   return [
-    ...errorIf(given[other] !== undefined, other, `is no field of the kind ${kind}`, `only ${mine}`),
+    ...errorIf(given[other] !== undefined, other, `is not a field of the kind ${kind}`, `only ${mine}`),
     ...errorIf((given[mine] ?? keptTarget) === undefined, mine, "is missing", expected),
   ];
 }

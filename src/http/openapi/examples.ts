@@ -371,7 +371,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
         id: "test_6t1v3w5y8m2x0",
         status: 204,
         took_ms: 38,
-        reason: "It was accepted with 204; right is 400 or 401.",
+        reason: "It was accepted with 204; expected 400 or 401.",
         fix: "Refuse a timestamp that differs from your clock by more than five minutes with 401.",
       },
     ],

@@ -88,8 +88,8 @@ describe("the answer of a function", () => {
   });
 
   it.each([
-    ["is no JSON", "{", "answered with no result"],
-    ["is no object", "[]", "answered with no result"],
+    ["is no JSON", "{", "returned no result"],
+    ["is no object", "[]", "returned no result"],
     ["has returned nothing", "{}", "returned nothing; null cancels the delivery"],
     ["has returned a list", '{"made":[]}', "returned neither an object nor null"],
     ["has returned a text", '{"made":"a"}', "returned neither an object nor null"],
@@ -105,16 +105,16 @@ describe("the answer of a function", () => {
     );
   });
 
-  it.each(["content_type", "method", "path"])("is a fault where %s is no text", (field) => {
-    expect(made({ [field]: 1 })).toEqual(fault("is no text", field));
-    expect(made({ [field]: null })).toEqual(fault("is no text", field));
+  it.each(["content_type", "method", "path"])("is a fault where %s is not a text", (field) => {
+    expect(made({ [field]: 1 })).toEqual(fault("is not a text", field));
+    expect(made({ [field]: null })).toEqual(fault("is not a text", field));
   });
 
   it("is a fault if headers are not an object of texts", () => {
-    expect(made({ headers: [] })).toEqual(fault("are no object", "headers"));
-    expect(made({ headers: { a: "b", c: 1 } })).toEqual(fault("is no text", "headers.c"));
+    expect(made({ headers: [] })).toEqual(fault("are not an object", "headers"));
+    expect(made({ headers: { a: "b", c: 1 } })).toEqual(fault("is not a text", "headers.c"));
     expect(made({ headers: { ["y".repeat(101)]: 1 } })).toEqual(
-      fault("is no text", `headers.${"y".repeat(100)}`),
+      fault("is not a text", `headers.${"y".repeat(100)}`),
     );
   });
 
@@ -122,7 +122,7 @@ describe("the answer of a function", () => {
     expect(made({ body: null })).toEqual(
       fault("is null; leave it out to send the event, or return null to cancel", "body"),
     );
-    const noJson = fault("is a text that is no JSON; set content_type, or return the value itself", "body");
+    const noJson = fault("is a text that is not JSON; set content_type, or return the value itself", "body");
     expect(made({ body: "hello" })).toEqual(noJson);
     expect(made({ body: "", content_type: "application/json" })).toEqual(noJson);
   });
@@ -132,7 +132,7 @@ describe("the answer of a function", () => {
     const result = (length: number) =>
       made({ body: "a".repeat(length - around), content_type: "text/plain" });
     expect(result(900_000)).toMatchObject({ kind: "made" });
-    expect(result(900_001)).toEqual(fault("makes a result of more than 900000 characters"));
+    expect(result(900_001)).toEqual(fault("returns a result of more than 900000 characters"));
   });
 });
 
@@ -157,7 +157,7 @@ describe("an error of a function", () => {
   });
 
   it("without a message is reported as such", () => {
-    expect(thrownOutcome({ message: 5 })).toEqual(fault("threw something that has no message"));
+    expect(thrownOutcome({ message: 5 })).toEqual(fault("threw an error without a message"));
   });
 
   it("takes precedence over a returned value, if it is an object", () => {

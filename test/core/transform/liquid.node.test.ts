@@ -64,7 +64,7 @@ describe("a body", () => {
     expect(bodyOf(`[${loop}]`)).toBe("[1,2]");
     expect(bodyOf(`{"a": {{ data.name }} }`)).toEqual({
       field: "body",
-      fault: "comes out as text that is no JSON",
+      fault: "renders text that is not JSON",
     });
   });
 
@@ -195,7 +195,7 @@ describe("no template takes long:", () => {
   ])("%s", (body) => {
     expect(text(body)).toMatchObject({
       field: "body",
-      fault: expect.stringMatching(/takes more than|reads and makes too much|is longer than/),
+      fault: expect.stringMatching(/takes more than|reads and writes too much|is longer than/),
     });
   });
 
@@ -327,9 +327,9 @@ describe("a request, however it was made,", () => {
       return result.kind === "fault" ? faultText(result.fault) : result.kind;
     });
     expect(faults).toEqual([
-      "method: is none of POST, PUT, PATCH",
-      "content_type: is no media type",
-      "path: is no path of printable ASCII characters without ?, #, \\ and dot segments",
+      "method: is not one of POST, PUT, PATCH",
+      "content_type: is not a media type",
+      "path: is not a path of printable ASCII characters without ?, #, \\ and dot segments",
       "query: is not percent-encoded",
       expect.stringMatching(/^headers\.x-a: has line breaks/),
       "headers.Host: may not be set",

@@ -213,6 +213,6 @@ test("very long changes name only the fields", () => {
     { a: "x".repeat(9_000), b: 1, updated_at: 1 },
     { a: "", b: 1, updated_at: 2 },
   );
-  expect(changes).toEqual({ a: { from: "(too long to be kept)", to: "(too long to be kept)" } });
+  expect(changes).toEqual({ a: { from: "(too long to store)", to: "(too long to store)" } });
   expect(changesBetween({ b: 1, updated_at: 1 }, { b: 1, updated_at: 2 })).toBeNull();
 });

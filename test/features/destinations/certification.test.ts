@@ -77,7 +77,7 @@ it("a receiver that accepts everything fails every check of a forgery, with reas
     "old_timestamp",
   ]);
   for (const { fault, reason, fix } of failed) {
-    expect([fault, reason]).toEqual(["accepted", "It was accepted with 204; right is 400 or 401."]);
+    expect([fault, reason]).toEqual(["accepted", "It was accepted with 204; expected 400 or 401."]);
     expect(fix).not.toBe("");
   }
 });

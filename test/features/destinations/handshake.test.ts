@@ -57,7 +57,7 @@ describe("the handshake with a new destination", () => {
           status: 530,
           headers: { server: "cloudflare", "content-type": "text/plain; charset=UTF-8" },
         }),
-      "could not be asked: dns",
+      "could not be requested: dns",
     ],
     [
       "cannot be reached",

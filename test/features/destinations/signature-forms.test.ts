@@ -73,7 +73,11 @@ describe("a secret", () => {
     ["of plain text", TEXT, [{ form: "slack" }]],
     ["of plain text that looks like Stripe's", "whsec_abcdefghijklmnopqrstu", [{ form: "stripe" }]],
     ["of plain text with spaces", "It's a Secret to Everybody", [{ form: "github" }]],
-    ["of plain text, during a move to Standard Webhooks", TEXT, [{ form: "standard" }, { form: "shopify" }]],
+    [
+      "of plain text, during a migration to Standard Webhooks",
+      TEXT,
+      [{ form: "standard" }, { form: "shopify" }],
+    ],
     ["of Standard Webhooks", WHSEC, [{ form: "stripe" }]],
     ["of Standard Webhooks, by its bytes", WHSEC, [{ ...template, key: "bytes" }]],
   ])("%s is accepted if a form takes it", async (_, secret, signature_forms) => {

@@ -180,7 +180,7 @@ describe("code", () => {
     ['export { default } from "./b.js";', "imports a module"],
     ['export * from "b";', "imports a module"],
     ["export default (", "threw"],
-    ["export default 7;", "The default export is no function"],
+    ["export default 7;", "The default export is not a function"],
     [`export default () => "${"é".repeat(33_000)}";`, "is larger than 65536 bytes"],
   ])("that is %j is refused", async (code, fault) => {
     const { status, json } = await change({ code });
