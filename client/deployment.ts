@@ -8,7 +8,7 @@ import { type BuildOptions, build } from "esbuild";
 
 const project = join(import.meta.dirname, "..");
 
-/** Writes the files into the folder. The bundles name their packages, and `licenses.txt` has the licenses. */
+/** Writes the files into the folder, the licenses of the packages in the bundles, and an SBOM (CycloneDX) of these packages. */
 export async function bundleDeployment(folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
   cpSync(join(project, "wrangler.toml"), join(folder, "wrangler.toml"));
@@ -30,7 +30,9 @@ export async function bundleDeployment(folder: string): Promise<void> {
     // Older versions of Node do not have it, and the bundle is only ever run.
     define: { "import.meta.main": "true" },
   });
-  writeFileSync(join(folder, "licenses.txt"), licensesOf(new Set([...worker, ...script])));
+  const packages = [...new Set([...worker, ...script])].sort();
+  writeFileSync(join(folder, "licenses.txt"), licensesOf(packages));
+  writeFileSync(join(folder, "sbom.cdx.json"), jsonOf(sbomOf(packages)));
   const { version, devDependencies } = packageAt(project);
   const wrangler = devDependencies?.wrangler;
   const manifest = {
@@ -38,8 +40,10 @@ export async function bundleDeployment(folder: string): Promise<void> {
     scripts: { deploy: "node breakwater/deploy.js" },
     devDependencies: { "breakwater-client": version, wrangler },
   };
-  writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  writeFileSync(join(folder, "package.json"), jsonOf(manifest));
 }
+
+const jsonOf = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
 
 type Manifest = Readonly<{
   name: string;
@@ -67,8 +71,31 @@ async function bundled(options: BuildOptions): Promise<readonly string[]> {
   );
 }
 
-function licensesOf(folders: ReadonlySet<string>): string {
-  return [...folders]
+/** `npm sbom --omit dev` would leave out the packages that development depends on too, such as zod. */
+function sbomOf(folders: readonly string[]): object {
+  const { packages } = JSON.parse(readFileSync(join(project, "package-lock.json"), "utf8"));
+  const component = (type: string, { name, version, license }: Manifest) => {
+    const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+    return { type, "bom-ref": purl, name, version, licenses: [{ expression: license }], purl };
+  };
+  return {
+    bomFormat: "CycloneDX",
+    specVersion: "1.5",
+    version: 1,
+    metadata: { component: component("application", packageAt(project)) },
+    components: folders.map((folder) => {
+      const digest = packages[folder].integrity.replace("sha512-", "");
+      const content = Buffer.from(digest, "base64").toString("hex");
+      return {
+        ...component("library", packageAt(join(project, folder))),
+        hashes: [{ alg: "SHA-512", content }],
+      };
+    }),
+  };
+}
+
+function licensesOf(folders: readonly string[]): string {
+  return folders
     .map((folder) => {
       const { name, version, license } = packageAt(join(project, folder));
       return `${name} ${version} (${license})\n\n${licenseIn(join(project, folder))}`;

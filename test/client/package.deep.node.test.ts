@@ -255,6 +255,21 @@ describe("bundled", () => {
   });
 });
 
+test("its SBOM lists the packages that the Worker and its script contain, and no others", () => {
+  const sbom = JSON.parse(readFileSync(join(installed, "deployment/sbom.cdx.json"), "utf8"));
+  const { dependencies, version } = JSON.parse(readFileSync(join(projectRoot, "package.json"), "utf8"));
+  const withTheirs = ["@asteasolutions/zod-to-openapi", "@hono/zod-validator", ...Object.keys(dependencies)];
+  const components: readonly { name: string; version: string; purl: string; hashes: object[] }[] =
+    sbom.components;
+  expect(components.map(({ name }) => name).sort()).toEqual(withTheirs.sort());
+  for (const [name, pinned] of Object.entries(dependencies))
+    expect(components.find((component) => component.name === name)?.version).toBe(pinned);
+  const router = components.find(({ name }) => name === "@hono/zod-openapi");
+  expect(router?.purl).toBe(`pkg:npm/%40hono/zod-openapi@${router?.version}`);
+  expect(router?.hashes).toEqual([{ alg: "SHA-512", content: expect.stringMatching(/^[0-9a-f]{128}$/) }]);
+  expect(sbom.metadata.component).toMatchObject({ type: "application", name: "breakwater", version });
+});
+
 test("the package has a licence, a description, and the version of the deployment whose API it types", () => {
   const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
   const { version } = JSON.parse(readFileSync(join(projectRoot, "package.json"), "utf8"));

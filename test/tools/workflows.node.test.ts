@@ -34,7 +34,7 @@ describe.each(workflows)("$name", ({ name, workflow }) => {
   test("runs scripts that package.json has, and existing files", () => {
     const text = stepsOf(workflow).flatMap(({ run }) => run ?? []);
     const scripts = text.join("\n").matchAll(/\bnpm (?:run )?([\w:-]+)/g);
-    const known = ["ci", "pack", "publish", "sbom", ...Object.keys(manifest.scripts)];
+    const known = ["ci", "pack", "publish", "view", ...Object.keys(manifest.scripts)];
     expect(
       [...scripts].map(([, script]) => script).filter((script) => !known.includes(script ?? "")),
     ).toEqual([]);
@@ -51,8 +51,9 @@ describe.each(workflows)("$name", ({ name, workflow }) => {
   });
 });
 
-test("two deployments never run at once, and none is interrupted by the next", () => {
-  expect(deployment.concurrency).toEqual({ group: "deploy", "cancel-in-progress": false });
+test("two deployments of an environment never run at once, and none is interrupted by the next", () => {
+  const group = expect.stringMatching(/^deploy-\$\{\{ inputs\.environment \|\| vars\.DEPLOY_ON_PUSH \}\}$/);
+  expect(deployment.concurrency).toEqual({ group, "cancel-in-progress": false });
 });
 
 test("types, lint and tests come before the deployment", () => {
