@@ -148,51 +148,58 @@ const ROWS = `${WAITING_ROWS} AND destination_id = ?1`;
 const PACKS = `${WAITING_PACKS} AND destination_id = ?1`;
 
 /** The attempts are a column of the index, so that only the index is read. */
-const OLDEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id LIMIT ?2`;
-const NEWEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id DESC LIMIT ?2`;
+const rowsFrom = (end: "ASC" | "DESC", limit: number) =>
+  `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id ${end} LIMIT ${limit}`;
 
-/** From a point between the oldest id and the newest on: `?4` is 0 for the one and 1 for the other. */
+/** From a point between the oldest id and the newest on: `?2` is 0 for the one and 1 for the other. */
 const pointIn = (source: string, id: string) => `
-  SELECT oldest + CAST((newest - oldest) * ?4 AS INTEGER) FROM (
+  SELECT oldest + CAST((newest - oldest) * ?2 AS INTEGER) FROM (
     SELECT (SELECT min(${id}) FROM ${source}) AS oldest, (SELECT max(${id}) FROM ${source}) AS newest)`;
 
-const BETWEEN = `
+const rowsBetween = (limit: number) => `
   SELECT event_id, attempts FROM ${ROWS} AND event_id >= (${pointIn(ROWS, "event_id")})
-  ORDER BY event_id LIMIT ?3`;
+  ORDER BY event_id LIMIT ${limit}`;
 
 /**
- * Packs from the first one on, until they hold the requested number of waiting deliveries. Each step of the recursion
- * seeks the next pack, so no more packs are read than are needed.
+ * The packs after a bundle, or before it, until they hold the requested number of waiting deliveries. Each step of the
+ * recursion seeks the next pack, so no more packs are read than are needed.
  */
-const packsFrom = (first: string, next: string, count: string) => `
-  WITH RECURSIVE walk (bundle, waiting0, waiting1, before) AS (
-    SELECT bundle_id, waiting0, waiting1, 0 FROM packs WHERE destination_id = ?1 AND bundle_id = (${first})
+const packsBeyond = (bundle: string, next: string, count: number) => `
+  WITH RECURSIVE walk (bundle, waiting0, waiting1, held) AS (
+    SELECT ${bundle}, 0, 0, 0
     UNION ALL
-    SELECT p.bundle_id, p.waiting0, p.waiting1, walk.before + ${countIn((half) => `walk.waiting${half}`)}
+    SELECT p.bundle_id, p.waiting0, p.waiting1, walk.held + ${countIn(waitingOf("p"))}
     FROM walk JOIN packs p ON p.destination_id = ?1 AND p.bundle_id = (${next})
-    WHERE walk.before + ${countIn((half) => `walk.waiting${half}`)} < ${count}
+    WHERE walk.held < ${count}
   )
-  SELECT bundle, waiting0, waiting1 FROM walk`;
+  SELECT bundle, waiting0, waiting1 FROM walk WHERE waiting0 | waiting1`;
 
 const LATER = `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id > walk.bundle`;
 const EARLIER = `SELECT max(bundle_id) FROM ${PACKS} AND bundle_id < walk.bundle`;
-
-const OLDEST_PACKS = packsFrom(`SELECT min(bundle_id) FROM ${PACKS}`, LATER, "?2");
-const NEWEST_PACKS = packsFrom(`SELECT max(bundle_id) FROM ${PACKS}`, EARLIER, "?2");
-const PACKS_BETWEEN = packsFrom(
-  `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id >= (${pointIn(PACKS, "bundle_id")})`,
-  LATER,
-  "?3",
-);
 
 /** SQL: a column with the rows of a look at deliveries, and one with those of a look at packs, as JSON. */
 const columnsOf = (name: Look, rows: string, packs: string) => `
   (SELECT json_group_array(json_array(event_id, attempts)) FROM (${rows})) AS ${name},
   (SELECT json_group_array(json_array(bundle, waiting0, waiting1)) FROM (${packs})) AS ${name}_packs`;
 
-/** One statement, because an invocation's queries are limited, and a drain looks into every database at each step. */
-const ENDS = `SELECT ${columnsOf("oldest", OLDEST, OLDEST_PACKS)}, ${columnsOf("newest", NEWEST, NEWEST_PACKS)}`;
-const ENDS_AND_BETWEEN = `${ENDS}, ${columnsOf("middle", BETWEEN, PACKS_BETWEEN)}`;
+/**
+ * One statement, because an invocation's queries are limited, and a drain looks into every database at each step. Its
+ * numbers are no parameters: SQLite compiles a statement anew when one of a `LIMIT` changes, which takes longer than
+ * running this one.
+ */
+function lookSql({ perEnd, between }: DrainRange): string {
+  const beforeAll = packsBeyond("-1", LATER, perEnd);
+  const afterAll = packsBeyond(`${Number.MAX_SAFE_INTEGER}`, EARLIER, perEnd);
+  const columns = [
+    columnsOf("oldest", rowsFrom("ASC", perEnd), beforeAll),
+    columnsOf("newest", rowsFrom("DESC", perEnd), afterAll),
+  ];
+  if (between > 0) {
+    const fromPoint = packsBeyond(`(${pointIn(PACKS, "bundle_id")}) - 1`, LATER, between);
+    columns.push(columnsOf("middle", rowsBetween(between), fromPoint));
+  }
+  return `SELECT ${columns.join(",")}`;
+}
 
 const LOOKS = ["oldest", "newest", "middle"] as const;
 type Look = (typeof LOOKS)[number];
@@ -265,10 +272,10 @@ function looksIn(looked: Looked) {
 }
 
 /** The statement that looks into a database, at the same point between the oldest and the newest in each. */
-function lookFor(destination: string, { perEnd, between }: DrainRange, random: () => number) {
-  if (between === 0) return (db: D1Database) => db.prepare(ENDS).bind(destination, perEnd);
-  const point = random();
-  return (db: D1Database) => db.prepare(ENDS_AND_BETWEEN).bind(destination, perEnd, between, point);
+function lookFor(destination: string, range: DrainRange, random: () => number) {
+  const sql = lookSql(range);
+  const values = range.between === 0 ? [destination] : [destination, random()];
+  return (db: D1Database) => db.prepare(sql).bind(...values);
 }
 
 /** The waiting deliveries of the packs (bundle, and the bits of both halves), in the order of the packs. */

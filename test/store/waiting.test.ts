@@ -1,7 +1,7 @@
 /** Queries about waiting deliveries: what they find, in which order, and that ended deliveries cost them nothing. */
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { settingBits } from "../../src/store/packs.ts";
@@ -112,6 +112,15 @@ describe("a drain's read", () => {
   ])("finds some from a random point between the ends too (%d)", async (random, wanted) => {
     await store("waiting", 1, 100);
     expect(bundles((await look({ ...ENDS, between: 4 }, random)).events)).toEqual(wanted);
+  });
+
+  test("has no LIMIT that is a parameter: SQLite would compile the statement anew for each", async () => {
+    const prepare = vi.spyOn(env.DB, "prepare");
+    await look({ ...ENDS, between: 4 });
+    const statements = prepare.mock.calls.map(([sql]) => sql);
+    expect(statements.join()).toContain("LIMIT 4");
+    expect(statements.join()).not.toMatch(/LIMIT \?/);
+    prepare.mockRestore();
   });
 
   test("takes deliveries with and without attempts in turn, from both ends", async () => {
