@@ -107,7 +107,7 @@ export type UpkeepName = (typeof UPKEEP_NAMES)[number];
 
 /** A message of the upkeep queue: one of the names with the object of the work, or otherwise with its page. */
 export type UpkeepQueueMessage = Readonly<{ [name in UpkeepName]?: unknown }> &
-  Readonly<{ page?: number; until?: number }>;
+  Readonly<{ page?: number; until?: number; at?: number }>;
 
 /** The same, taken apart. */
 export type UpkeepMessage = Readonly<{
@@ -118,6 +118,8 @@ export type UpkeepMessage = Readonly<{
   page: number | undefined;
   /** No further page is enqueued after this, epoch ms. */
   until: number | undefined;
+  /** When the step is due, epoch ms, by the clock that has set it; undefined from 0.3.0. */
+  at: number | undefined;
 }>;
 
 /** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
@@ -182,7 +184,8 @@ export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
   if (name === undefined) return undefined;
   const subject = given[name];
   const page = [given.page, subject].find(isWhole);
-  return { name, subject, page, until: isWhole(given.until) ? given.until : undefined };
+  const wholeOf = (value: unknown) => (isWhole(value) ? value : undefined);
+  return { name, subject, page, until: wholeOf(given.until), at: wholeOf(given.at) };
 }
 
 function isWhole(value: unknown): value is number {

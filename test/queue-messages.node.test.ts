@@ -8,7 +8,7 @@ const messages = {
   drains: [{ destination: "dst_1", drains: 2 }, { destination: "dst_1" }, { waiting: ["dst_1", "dst_2"] }],
   upkeep: [
     { replay: "rpl_1" },
-    { erasure: "ers_1" },
+    { erasure: "ers_1", at: 2 },
     { deadLetterDigest: "dst_1" },
     { sweep: "lease", page: 1, until: 2 },
     { retention: 1, until: 2 },

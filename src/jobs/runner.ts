@@ -192,15 +192,21 @@ export function queuedJob<R extends QueuedRow>(job: QueuedJob<R>): QueuedTask {
 
   async function enqueue({ upkeep, log, now }: Services, id: string, at: number): Promise<void> {
     try {
-      await upkeep.send({ [name]: id }, { delaySeconds: delaySecondsUntil(at, now()) });
+      await upkeep.send({ [name]: id, at }, { delaySeconds: delaySecondsUntil(at, now()) });
     } catch (error) {
       log({ what: `${name}_step_not_sent`, [name]: id, error: faultOf(error) });
     }
   }
 
-  async function step(services: Services, id: string): Promise<void> {
+  /** @param at when the message says that the step is due; a message for an earlier step is a duplicate */
+  async function step(services: Services, id: string, at = 0): Promise<void> {
     const row = await job.find(services, id);
-    if (row?.state !== "running" || row.nextStepAt > services.now()) return;
+    if (row?.state !== "running") return;
+    if (row.nextStepAt > services.now()) {
+      // Early by this clock, which is behind the one that has set the time.
+      if (at >= row.nextStepAt) await enqueue(services, id, row.nextStepAt);
+      return;
+    }
     const nextStepAt = await job.step(turnOf(services, job.budget, 0), row);
     if (nextStepAt !== undefined) await enqueue(services, id, nextStepAt);
   }
@@ -211,7 +217,13 @@ export function queuedJob<R extends QueuedRow>(job: QueuedJob<R>): QueuedTask {
     for (const id of late) await enqueue(services, id, now);
   }
 
-  return { name, step, enqueue, run, receive: (services, { subject }) => step(services, String(subject)) };
+  return {
+    name,
+    step,
+    enqueue,
+    run,
+    receive: (services, { subject, at }) => step(services, String(subject), at),
+  };
 }
 
 function turnOf(given: Services, { queries: most, ms = STEP_MS }: Budget, page: number): Turn {

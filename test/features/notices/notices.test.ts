@@ -278,7 +278,7 @@ test("the cron notifies a pause whose Worker died before it did", async () => {
   const enqueued: unknown[] = [];
   const upkeep = { send: async (message: unknown) => void enqueued.push(message) } as never;
   await noticing.run({ ...from.services, upkeep });
-  expect(enqueued).toEqual([{ notice: id }]);
+  expect(enqueued).toEqual([{ notice: id, at: now }]);
   await noticing.step(from.services, id);
   expect(receiver.calls).toHaveLength(1);
   await publishLeftovers(from.services);

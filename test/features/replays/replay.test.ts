@@ -142,7 +142,9 @@ describe("a step", () => {
     await ended(40);
     await begin();
     await step();
-    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 10 }]);
+    expect(world.upkeepQueue.taken()).toEqual([
+      { body: { replay: ID, at: START + 9_600 }, delaySeconds: 10 },
+    ]);
     world.clock.pass(9_000);
     await step();
     expect(await waiting()).toBe(16);
@@ -364,7 +366,9 @@ describe("a replay that is interrupted", () => {
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
     await replaying.run(world.services);
-    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
+    expect(world.upkeepQueue.taken()).toEqual([
+      { body: { replay: ID, at: world.clock.now() }, delaySeconds: 0 },
+    ]);
     await completed();
     expect(await replay()).toMatchObject({ requeued: 20, delivered: 20, state: "completed" });
     expect(world.receiver.calls).toHaveLength(20);
@@ -382,7 +386,9 @@ describe("a replay that is interrupted", () => {
     expect(world.upkeepQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
     await replaying.run(world.services);
-    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
+    expect(world.upkeepQueue.taken()).toEqual([
+      { body: { replay: ID, at: world.clock.now() }, delaySeconds: 0 },
+    ]);
   });
 
   test("and paused, has no step enqueued again", async () => {

@@ -60,7 +60,7 @@ describe("POST /v1/replays", () => {
       updated_at: iso(NOW),
       ended_at: null,
     });
-    expect(api.steps).toEqual([{ replay: json.id }]);
+    expect(api.steps).toEqual([{ replay: json.id, at: NOW }]);
   });
 
   it.each([
@@ -240,7 +240,7 @@ describe("a replay", () => {
     const once = await api.call("POST", `/v1/replays/${json.id}/resume`);
     expect(once.json).toMatchObject({ state: "running", reason: null, current_rate_per_minute: 100 });
     expect((await api.call("POST", `/v1/replays/${json.id}/resume`)).json).toEqual(once.json);
-    expect(api.steps).toEqual([{ replay: json.id }]);
+    expect(api.steps).toEqual([{ replay: json.id, at: NOW }]);
   });
 
   it.each([

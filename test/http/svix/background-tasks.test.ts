@@ -41,7 +41,7 @@ describe("recover", () => {
     const replay = (await native.call("GET", `/v1/replays/${json.id}`)).json;
     const asked = { destination_id: endpoint, include: "dead", since: SINCE, until, total: 1 };
     expect(replay).toMatchObject(asked);
-    expect(steps).toContainEqual({ replay: json.id });
+    expect(steps).toContainEqual({ replay: json.id, at: Date.parse(UNTIL) });
   });
 
   it("ends now by default", async () => {
