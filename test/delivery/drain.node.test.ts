@@ -594,6 +594,106 @@ describe("a waiting delivery", () => {
   });
 });
 
+describe("waiting deliveries that stand behind a retried one, as those of a replay may", () => {
+  /** The number of the retried delivery, which does not wait itself. */
+  const HEAD = 0;
+  const settled = () => world.asked("settle", shop).map(({ left, continues }) => ({ left, continues }));
+  const methods = () => world.gateCalls.map(({ method }) => method);
+
+  /** Waiting deliveries in bundles of the given sizes. All but the free ones stand behind the retried one. */
+  async function standing(sizes: readonly number[], free: readonly number[] = []): Promise<void> {
+    for (const size of sizes) await waiting(size);
+    world.sql("UPDATE bundles SET header = json_set(header, '$.lines', json(?1))", `{"${shop}": [["k~"]]}`);
+    const events = sizes.flatMap((size, i) => Array.from({ length: size }, (_, n) => eventAt(1 + i, n)));
+    for (const event of [HEAD, ...events.filter((one) => !free.includes(one))])
+      world.sql("INSERT INTO lines VALUES (?1, 'k~', ?2, 9e15, 0)", shop, event);
+  }
+
+  test("are left to the gate's alarm, and those between them are sent", async () => {
+    const between = Array.from({ length: 30 }, (_, n) => eventAt(2, n));
+    await standing([50, 30, 50], between);
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(world.requests.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(between);
+    expect(admits().map(({ deliveries }) => deliveries.length)).toEqual([100, 30]);
+    expect(settled()).toEqual([
+      { left: 100, continues: false },
+      { left: 0, continues: true },
+    ]);
+    // Not that nothing waits.
+    expect(methods()).not.toContain("reportEmptyDrain");
+    expect([count("waiting paused"), nextDrains()]).toEqual([100, []]);
+  });
+
+  test("are left to the gate's alarm if there are no others", async () => {
+    await standing([10]);
+    await world.drain(message());
+    expect(settled()).toEqual([{ left: 10, continues: false }]);
+    expect(methods()).not.toContain("reportEmptyDrain");
+    expect([count("waiting paused"), nextDrains()]).toEqual([10, []]);
+  });
+
+  test("are looked past once", async () => {
+    await standing([100, 100, 100, 100]);
+    await world.drain(message());
+    expect(admits()).toHaveLength(2);
+    expect(settled().map(({ left }) => left)).toEqual([100, 100]);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("are not looked past when the drain's time is over", async () => {
+    await standing([50, 1, 50], [eventAt(2, 0)]);
+    admitting(async ({ real }) => {
+      const result = await real();
+      await world.engine.sleep(15_000);
+      return result;
+    });
+    await world.drain(message());
+    expect([admits().length, world.requests, nextDrains()]).toEqual([1, [], []]);
+  });
+
+  test("are not left over under a lease that sends others", async () => {
+    await standing([3], [FIRST + 1]);
+    await world.drain(message());
+    expect(world.requests.map(({ event }) => event)).toEqual([FIRST + 1]);
+    expect(settled()).toEqual([
+      { left: 0, continues: true },
+      { left: 2, continues: false },
+    ]);
+    expect(methods()).not.toContain("reportEmptyDrain");
+  });
+
+  test("are not confused with those that have ended since they were found", async () => {
+    await waiting(1);
+    world.sql("UPDATE packs SET waiting0 = 0");
+    world.sql(
+      `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
+       VALUES (?1, ?2, 'waiting', 'paused', 1, 9e15)`,
+      ...[shop, FIRST],
+    );
+    admitting(async ({ real }) => {
+      const result = await real();
+      world.sql("UPDATE deliveries SET state = 'delivered', ended_at = ?1", world.now());
+      return result;
+    });
+    await world.drain(message());
+    expect(settled()).toEqual([{ left: 0, continues: false }]);
+    expect([world.requests, nextDrains()]).toEqual([[], []]);
+  });
+
+  test("hide no fault of a transformation", async () => {
+    await standing([2], [FIRST + 1]);
+    const transform = {
+      ...{ version: 1, after: -1, at: 0, by: { kind: "admin_key", key: null, session: null } as const },
+      template: { body: "{% if data == 1 %}no json{% else %}1{% endif %}" },
+    };
+    world.edit(shop, { transform });
+    await world.drain(message());
+    expect(admits().map(({ deliveries }) => deliveries)).toEqual([[FIRST]]);
+    expect(states()).toEqual(["waiting paused", "waiting transform_failed"]);
+    expect(methods()).not.toContain("reportEmptyDrain");
+  });
+});
+
 describe("a request that cannot be made", () => {
   const TYPE = "order.paid";
   const by = { kind: "admin_key", key: null, session: null } as const;

@@ -90,6 +90,16 @@ describe("a page of the log", () => {
     expect(page.next[0]).toBe(lastEventOf(bundleOf(last)));
   });
 
+  test("passes a bundle whose header is damaged", async () => {
+    const [damaged = 0] = await post([{}]);
+    const [intact] = await post([{}]);
+    await databases.db
+      .prepare("UPDATE bundles SET header = json_set(header, '$.events', 'none') WHERE id = ?1")
+      .bind(bundleOf(damaged))
+      .run();
+    expect(await read()).toMatchObject({ found: [intact], hasMore: false });
+  });
+
   test("has no more than eight megabytes of bodies", async () => {
     const events = [...(await post([{}])), ...(await post([{}])), ...(await post([{}]))];
     await databases.db

@@ -71,6 +71,21 @@ test("a fault gives way to another, and to what is made", async () => {
   expect(await read(later)).toEqual([made(EVENT, "made")]);
 });
 
+test("a result that an edit has damaged is read as a fault, until another is made", async () => {
+  const columns = { destination_id: A, version: 1 };
+  await insertRows(databases.db, "transform_results", [
+    { event_id: EVENT, ...columns, made: "{", fault: null },
+    { event_id: EVENT + 1, ...columns, made: null, fault: "{" },
+  ]);
+  const fault = { field: "code", fault: "has made what cannot be read any more; save it again" };
+  const unreadable = { fault, stopped: false };
+  const asked = [made(EVENT, ""), made(EVENT + 1, "")];
+  expect(await read(...asked)).toEqual([result(EVENT, unreadable), result(EVENT + 1, unreadable)]);
+  const anew = [made(EVENT, "anew"), made(EVENT + 1, "anew")];
+  expect(await store(...anew)).toEqual([]);
+  expect(await read(...asked)).toEqual(anew);
+});
+
 test("nothing is stored of an event that is erased or gone", async () => {
   await databases.db
     .prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[1, 2]'))")
