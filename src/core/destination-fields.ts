@@ -14,7 +14,13 @@ export const MAX_EVENT_TYPE = 128;
 /** An event type: parts of letters, digits, `_` and `-`, joined by dots. */
 export const EVENT_TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
-export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
+/** Names in paths are never `.` or `..`: URLs have no such steps, not even percent-encoded. */
+export const TENANT_NAME = /^(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,64}$/;
+export const TENANT_WORDS = "1 to 64 letters, digits and _ . : -, but neither . nor ..";
+
+/** A caller's name for an application, a destination or a message. */
+export const UID = /^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,256}$/;
+export const UID_WORDS = "1 to 256 letters, digits and _ . -, but neither . nor ..";
 
 /** The most custom headers of a destination. */
 export const MAX_HEADERS = 20;

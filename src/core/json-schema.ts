@@ -30,7 +30,7 @@ export type SchemaFault = Readonly<{
 }>;
 
 /** Characters of a schema as JSON, and levels of schemas within schemas. */
-const MAX_SCHEMA = 16 * 1024;
+export const MAX_SCHEMA = 16 * 1024;
 const MAX_DEPTH = 20;
 /** Faults that are reported at once. */
 export const MAX_SCHEMA_FAULTS = 10;

@@ -6,7 +6,7 @@
  */
 
 import { z } from "@hono/zod-openapi";
-import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME } from "../core/destination-fields.ts";
+import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME, TENANT_WORDS } from "../core/destination-fields.ts";
 import { errorAt, type FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
 
@@ -176,7 +176,9 @@ export const eventTag = textField("1 to 64 letters, digits and _ . : / @ = + -",
   pattern: /^[A-Za-z0-9_.:/@=+-]{1,64}$/,
 }).openapi({ example: "import-2026-11" });
 
-export const tenantName = textField("1 to 64 letters, digits and _ . : -", { pattern: TENANT_NAME }).openapi({
+export const tenantName = textField(TENANT_WORDS, {
+  pattern: TENANT_NAME,
+}).openapi({
   example: "default",
 });
 

@@ -16,8 +16,8 @@ import { problem } from "./problems.ts";
 
 type Options = Readonly<{
   maxBytes?: number;
-  /** Keep numbers as they are written, for values that are passed on rather than read. */
-  exactNumbers?: boolean;
+  /** Keep numbers as they are written, in all values or in those of these fields: they are passed on rather than read. */
+  exactNumbers?: boolean | readonly string[];
   /** An absent body counts as an empty object: for a route whose fields are all optional. */
   mayBeEmpty?: boolean;
   /** The content types that a 415 names. */
@@ -46,11 +46,22 @@ export function jsonBody({
       return next();
     }
     if (!isJson) return unsupportedType(type, types);
-    const parsed = parseObject(bytes, exactNumbers ? parseExactly : JSON.parse);
+    const parsed = parseObject(bytes, parserOf(exactNumbers));
     if (parsed.kind === "fault") return problem(400, `The body ${parsed.fault}`);
     c.set("bodyBytes", bytes.byteLength);
     c.req.json = () => Promise.resolve(parsed.value as never);
     return next();
+  };
+}
+
+function parserOf(exact: boolean | readonly string[]): (text: string) => unknown {
+  if (typeof exact === "boolean") return exact ? parseExactly : JSON.parse;
+  return (text) => {
+    const value: unknown = JSON.parse(text);
+    if (!isJsonObject(value)) return value;
+    const whole = parseExactly(text) as typeof value;
+    const fields = exact.filter((field) => Object.hasOwn(value, field));
+    return { ...value, ...Object.fromEntries(fields.map((field) => [field, whole[field]])) };
   };
 }
 

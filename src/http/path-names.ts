@@ -5,7 +5,7 @@
  */
 import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME } from "../core/destination-fields.ts";
+import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME, UID } from "../core/destination-fields.ts";
 import { GROUP_ID } from "../core/group/name.ts";
 import { CONSUMER } from "../core/inbox.ts";
 import { idPatterns } from "../ids.ts";
@@ -32,8 +32,6 @@ const chosen = (what: string, pattern: RegExp, most = 256): Kind => ({
   isOne: (value) => value.length <= most && pattern.test(value),
 });
 
-/** An id of the Svix layer, or the `uid` or `eventId` that the caller has chosen. */
-const UID = /^[A-Za-z0-9_.-]{1,256}$/;
 const application = chosen("application", UID);
 const replay = generated("replay", idPatterns.replay);
 

@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Misconfiguration } from "../config.ts";
+import { TENANT_WORDS } from "../core/destination-fields.ts";
 import { type FieldError, invalidFields, missing, type RefusalKind, type Refused } from "../core/result.ts";
 import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
@@ -190,6 +191,6 @@ const problemHeaders = {
 export function problemExample(status: ProblemStatus): Problem {
   const plain = documentOf(status, problemTypes[status].example);
   if (status !== 422) return plain;
-  const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
+  const error = { field: "tenant", fault: 'is "a b"', expected: TENANT_WORDS };
   return { ...plain, detail: `${error.field} ${error.fault}; expected ${error.expected}`, errors: [error] };
 }

@@ -119,6 +119,8 @@ type ServedRoute<P, Q, B, R> = Readonly<{
   body?: B;
   optionalBody?: B;
   maxBytes?: number;
+  /** Fields of the body whose numbers are kept as they are written. */
+  exactNumbers?: readonly string[];
   /** Before the body is read. */
   middleware?: MiddlewareHandler<ApiEnv>[];
   headers?: Readonly<Record<string, string>>;
@@ -152,10 +154,20 @@ export function serve<
     input?: (taken: Taken<P, Q, B>) => I;
     view?: (value: T, caller: Caller, taken: Taken<P, Q, B>) => unknown;
   };
-  const { query, body, optionalBody, maxBytes, middleware = [], ...others } = route as Made;
+  const {
+    query,
+    body,
+    optionalBody,
+    maxBytes,
+    exactNumbers = [],
+    middleware = [],
+    ...others
+  } = route as Made;
   const { params = path.includes("{id}") ? idParam : undefined, headers, input, view, ...about } = others;
   const json = body ?? optionalBody;
-  const reads = json ? [jsonBody({ mayBeEmpty: body === undefined, ...(maxBytes && { maxBytes }) })] : [];
+  const reads = json
+    ? [jsonBody({ mayBeEmpty: body === undefined, exactNumbers, ...(maxBytes && { maxBytes }) })]
+    : [];
   const status = Number(Object.keys(route.responses)[0]);
   const request = {
     ...(params && { params }),

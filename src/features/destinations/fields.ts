@@ -11,6 +11,8 @@ import {
   MAX_DESCRIPTION,
   MAX_EVENT_TYPES,
   metadataLimits,
+  UID,
+  UID_WORDS,
 } from "../../core/destination-fields.ts";
 import { eventFilter } from "../../core/event-filter.ts";
 import { pinsIn } from "../../core/event-versions.ts";
@@ -129,9 +131,9 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
 const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
 
 /** The caller's name for something. It never has the form of an id, because things are found by either. */
-export const uidField = textField("1 to 256 letters, digits and _ . -", {
-  pattern: /^[A-Za-z0-9_.-]{1,256}$/,
-}).refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
+export const uidField = textField(UID_WORDS, { pattern: UID }).refine((given) => !looksLikeId(given), {
+  error: NO_ID_EXPECTED,
+});
 
 const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
 

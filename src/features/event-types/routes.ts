@@ -40,10 +40,10 @@ import {
 const tags = ["Event types"];
 
 const VERSION_EXPECTED = "expected the number of a version, such as 2";
-const version = z.coerce
-  .number({ error: VERSION_EXPECTED })
-  .int({ error: VERSION_EXPECTED })
-  .min(1, { error: VERSION_EXPECTED })
+const version = z
+  .string()
+  .regex(/^[1-9][0-9]{0,14}$/, { error: VERSION_EXPECTED })
+  .transform(Number)
   .openapi({ type: "integer", description: "The version's number.", example: 2 });
 const versionParam = typeParam.extend({ version });
 
@@ -57,6 +57,7 @@ export function registerEventTypes(api: Api): void {
       "it as the next one. Not for keys that are bound to a tenant.",
     params: typeParam,
     optionalBody: newEventType,
+    exactNumbers: ["schema", "example"],
     input: ({ param: { name }, json: fields }) => ({ name, fields }),
     view: typeView,
     responses: answers(200, typeSchema, "The event type.", "body", 409),
@@ -132,6 +133,7 @@ function registerVersions(api: Api): void {
       "by the conversion. Not for keys that are bound to a tenant.",
     params: versionParam,
     body: newEventVersion,
+    exactNumbers: ["schema", "example"],
     input: ({ param, json: fields }) => ({ ...param, fields }),
     responses: answers(201, eventVersionSchema, "The version.", "body", 404, 409),
   });

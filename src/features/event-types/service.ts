@@ -3,9 +3,15 @@
  * operator; principals of tenants read it. Types that are not in it can be posted, too.
  */
 import type { EventVersion } from "../../core/bundle.ts";
-import { isSameShape, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
+import {
+  isSameShape,
+  type JsonSchema,
+  MAX_SCHEMA,
+  type SchemaFault,
+  schemaFaults,
+} from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { parsedJson } from "../../core/json-value.ts";
+import { parsedJson, parseExactly } from "../../core/json-value.ts";
 import {
   conflict,
   errorAt,
@@ -60,8 +66,8 @@ export const getTypesWithExamples = service(readingTypes, async ({ services }, _
  * an edit by hand has made it unreadable.
  */
 export function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index = 0): unknown {
-  if (example !== null) return storedJson(example) ?? undefined;
-  const { examples } = (storedJson(schema) ?? {}) as { examples?: unknown };
+  if (example !== null) return storedExactly(example) ?? undefined;
+  const { examples } = (storedExactly(schema) ?? {}) as { examples?: unknown };
   return Array.isArray(examples) ? examples[index] : undefined;
 }
 
@@ -151,15 +157,23 @@ export function shapeErrors({
   validate,
 }: Pick<EventTypeFields, "schema" | "example" | "validate">): FieldError[] {
   const isGiven = schema !== undefined && schema !== null;
+  const text = jsonOrNone(schema) ?? "";
   const { length } = jsonOrNone(example) ?? "";
   const isUnchecked = validate === true && !isGiven;
   const errors = [
     ...errorIf(isUnchecked, "validate", "is true, and there is no schema", "a schema beside it"),
-    ...(isGiven ? placedFaults("schema", schemaFaults(schema)) : []),
+    ...(isGiven ? placedFaults("schema", faultsOfSchema(text)) : []),
     ...errorIf(length > MAX_EXAMPLE, "example", `is ${length} characters long`, `at most ${MAX_EXAMPLE}`),
   ];
   if (errors.length > 0 || !isGiven || example === undefined || example === null) return errors;
-  return placedFaults("example", dataFaults(schema as JsonSchema, example));
+  return placedFaults("example", dataFaults(storedJson(text) as JsonSchema, withPlainNumbers(example)));
+}
+
+/** Numbers as they were written may be longer than the values that are checked. */
+function faultsOfSchema(text: string): readonly SchemaFault[] {
+  const { length } = text;
+  if (length <= MAX_SCHEMA) return schemaFaults(storedJson(text));
+  return [{ pointer: "", fault: `is ${length} characters long`, expected: `at most ${MAX_SCHEMA}` }];
 }
 
 /** Each fault with its field and its place in that, as a JSON Pointer. */
@@ -181,8 +195,8 @@ export function typeView(row: EventType): EventTypeView {
   return {
     name: row.name,
     description: row.description,
-    schema: storedJson(row.schema),
-    example: storedJson(row.example),
+    schema: storedExactly(row.schema),
+    example: storedExactly(row.example),
     validate: row.validates === 1,
     archived: row.archivedAt !== null,
     version: row.version,
@@ -195,4 +209,14 @@ export function typeView(row: EventType): EventTypeView {
 /** Null for what an edit by hand has made unreadable. */
 export function storedJson(text: string | null): unknown {
   return text === null ? null : (parsedJson(text) ?? null);
+}
+
+/** The same with each number as it was written, to be shown or sent. */
+export function storedExactly(text: string | null): unknown {
+  return text === null || parsedJson(text) === undefined ? null : parseExactly(text);
+}
+
+/** The value with numbers that can be compared. */
+export function withPlainNumbers(value: unknown): unknown {
+  return storedJson(jsonOrNone(value));
 }

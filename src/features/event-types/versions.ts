@@ -43,8 +43,10 @@ import {
   placedFaults,
   readingTypes,
   shapeErrors,
+  storedExactly,
   storedJson,
   typeService,
+  withPlainNumbers,
 } from "./service.ts";
 
 /** The conversion of a version that only adds to the one before it. */
@@ -76,8 +78,8 @@ function versionView(type: EventType, stored: StoredVersion): EventVersionView {
   const { template = null } = (Array.isArray(stored.conversions) && stored.conversions.at(-1)) || {};
   return {
     version,
-    schema: storedJson(schema),
-    example: storedJson(example),
+    schema: storedExactly(schema),
+    example: storedExactly(example),
     conversion: version > 1 ? template : null,
     published_at: isoTime(publishedAt === 0 ? type.createdAt : publishedAt),
     deprecated_at: deprecatedAt === null ? null : isoTime(deprecatedAt),
@@ -137,7 +139,11 @@ export async function exampleErrors(
   example: unknown,
   conversion: string,
 ): Promise<FieldError[]> {
-  const result = (await trying(services, row, conversion))({ id: 0, tenant: "example", data: example });
+  const result = (await trying(services, row, conversion))({
+    id: 0,
+    tenant: "example",
+    data: withPlainNumbers(example),
+  });
   const fault = `makes of the example: ${result?.fault}`;
   return errorIf(result !== undefined, "conversion", fault, `data of version ${row.version}`);
 }

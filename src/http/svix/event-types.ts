@@ -8,7 +8,7 @@ import {
   deleteEventType,
   getEventTypes,
   replaceEventType,
-  storedJson,
+  storedExactly,
 } from "../../features/event-types/service.ts";
 import { type EventType, findEventType } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
@@ -35,7 +35,9 @@ const LIST = "/api/v1/event-type";
 const ONE = "/api/v1/event-type/:name";
 
 export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
-  app.post(LIST, requires("admin"), jsonBody(), async (c) => {
+  const body = jsonBody({ exactNumbers: true });
+
+  app.post(LIST, requires("admin"), body, async (c) => {
     const input = await bodyOf(c, newType);
     const { name } = input;
     const { row } = await change(c, name, (before) => {
@@ -58,13 +60,13 @@ export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
 
   app.get(ONE, requires("read"), async (c) => c.json(typeView(await typeOf(c))));
 
-  app.put(ONE, requires("admin"), jsonBody(), async (c) => {
+  app.put(ONE, requires("admin"), body, async (c) => {
     const input = await bodyOf(c, typeInput);
     const { row, before } = await change(c, c.req.param("name"), () => input);
     return c.json(typeView(row), before ? 200 : 201);
   });
 
-  app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
+  app.patch(ONE, requires("admin"), body, async (c) => {
     const { row } = await changeKnown(c, await bodyOf(c, typeInput.partial()));
     return c.json(typeView(row));
   });
@@ -153,7 +155,7 @@ function fieldsOf(input: Input, before: EventType | undefined) {
 
 function keptOf(before: EventType | undefined) {
   if (before === undefined) return {};
-  const example = storedJson(before.example);
+  const example = storedExactly(before.example);
   return { validate: before.validates === 1, ...(example !== null && { example }) };
 }
 
@@ -163,7 +165,7 @@ async function typeOf(c: ApiContext): Promise<EventType> {
 }
 
 function schemasOf({ schema }: EventType): Record<string, unknown> | null {
-  const value = storedJson(schema);
+  const value = storedExactly(schema);
   return value === null ? null : { "1": value };
 }
 

@@ -3,6 +3,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
+import { UID, UID_WORDS } from "../../core/destination-fields.ts";
 import { checked } from "../../core/field-errors.ts";
 import { atField, type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
@@ -132,15 +133,12 @@ export function registerMessages(app: Hono<ApiEnv>): void {
   });
 }
 
-const EVENT_ID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
+const EVENT_ID_EXPECTED = `expected ${UID_WORDS}`;
 
 const messageInput = z.object({
   eventType: z.unknown(),
   payload: z.unknown(),
-  eventId: z
-    .string(EVENT_ID_EXPECTED)
-    .regex(/^[A-Za-z0-9_.-]{1,256}$/, EVENT_ID_EXPECTED)
-    .nullish(),
+  eventId: z.string(EVENT_ID_EXPECTED).regex(UID, EVENT_ID_EXPECTED).nullish(),
   tags: z.unknown().optional(),
   deliverAt: z.unknown().optional(),
   channels: z.unknown().optional(),

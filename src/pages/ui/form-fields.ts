@@ -2,6 +2,8 @@
  * The words that pages have for the API's fields, and the input of a form at which an error of the API is shown. The one
  * place for both, so that a person never reads the API's names. Pure.
  */
+
+import { parseExactly } from "../../core/json-value.ts";
 import { type Breaker, breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../core/limits.ts";
 import type { FieldError } from "../../core/result.ts";
 import { fieldDescriptions } from "../../features/destinations/fields.ts";
@@ -36,6 +38,8 @@ export type InputAbout = Readonly<{
   options?: readonly Option[];
   /** The expected kind of JSON. */
   expected?: string;
+  /** Whether numbers of JSON are kept as they are typed. */
+  exact?: boolean;
   /** A class, such as `all` for the whole width. */
   of?: string | undefined;
 }>;
@@ -59,17 +63,18 @@ export function aboutInput(fields: FormFields, name: string): InputAbout {
   return fieldOf(fields, name)?.[2] ?? {};
 }
 
-type InputKind = Pick<InputAbout, "kind" | "expected">;
+type InputKind = Pick<InputAbout, "kind" | "expected" | "exact">;
 
 /** The value that is typed in an input, null if it is empty, or the reason why it cannot be read. */
-export function typedIn(form: Form, name: string, { kind, expected = "JSON" }: InputKind = {}) {
-  const { value, fault } = readValue(form, name, kind);
+export function typedIn(form: Form, name: string, about: InputKind = {}) {
+  const { expected = "JSON" } = about;
+  const { value, fault } = readValue(form, name, about);
   const errors: FieldError[] = fault === undefined ? [] : [{ field: name, fault, expected }];
   return { name, value, errors };
 }
 
-function readValue(form: Form, name: string, kind: InputAbout["kind"]): ReturnType<typeof jsonIn> {
-  if (kind === "json") return jsonIn(form, name);
+function readValue(form: Form, name: string, { kind, exact }: InputKind): ReturnType<typeof jsonIn> {
+  if (kind === "json") return jsonIn(form, name, exact ? parseExactly : JSON.parse);
   if (kind === "list") return { value: listIn(form, name) };
   if (kind === "number") return { value: numberIn(form, name) };
   if (kind === "check") return { value: form[name] === "on" };
@@ -352,8 +357,12 @@ export const portalLinkFields: FormFields = {
 const schema = json("JSON Schema of the data", "JSON Schema 2020-12.", {
   placeholder: '{"type": "object", "required": ["order"]}',
   expected: 'a JSON Schema, such as {"type": "object"}',
+  exact: true,
 });
-const example = json("Example of the data (JSON)", "Must fit the schema.", { placeholder: '{"order": 42}' });
+const example = json("Example of the data (JSON)", "Must fit the schema.", {
+  placeholder: '{"order": 42}',
+  exact: true,
+});
 
 /** The fields of an event type that can be changed. */
 export const eventTypeSettings = fieldsNamed({

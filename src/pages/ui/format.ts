@@ -145,12 +145,16 @@ export function listIn(form: Form, name: string): readonly string[] | null {
 }
 
 /** The JSON in a field, null when it is empty; or why it is not JSON. */
-export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fault?: string }> {
+export function jsonIn(
+  form: Form,
+  name: string,
+  parse: (text: string) => unknown = JSON.parse,
+): Readonly<{ value: unknown; fault?: string }> {
   const text = textIn(form, name);
   if (text === undefined) return { value: null };
   if (isTooDeep(text)) return { value: null, fault: TOO_DEEP };
   try {
-    return { value: JSON.parse(text) };
+    return { value: parse(text) };
   } catch (error) {
     return { value: null, fault: `is not JSON: ${(error as Error).message}` };
   }

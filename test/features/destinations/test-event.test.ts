@@ -74,6 +74,14 @@ it("a test has the example of its type, and shows the whole response, without se
   });
 });
 
+it("a test has each digit of its type's example", async () => {
+  const { id } = await created();
+  const number = JSON.rawJSON("1187465291838226432");
+  await api().call("PUT", "/v1/event-types/order.paid", { example: { number } });
+  const { json } = await api().call("POST", `/v1/destinations/${id}/test`, { type: "order.paid" });
+  expect(json.sent.body).toContain('"number":1187465291838226432');
+});
+
 it("a test of a type without an example is refused, and sends nothing", async () => {
   const { id } = await created();
   await api().call("PUT", "/v1/event-types/order.bare", {});

@@ -51,6 +51,27 @@ describe("the catalogue", () => {
     expect((await call("DELETE", "/v1/event-types/order.paid")).status).toBe(404);
   });
 
+  it("keeps each digit of an example and of examples in a schema, and checks them", async () => {
+    const text = '{"id":1187465291838226432,"total":1.10}';
+    const example = { id: JSON.rawJSON("1187465291838226432"), total: JSON.rawJSON("1.10") };
+    const exact = { ...schema, examples: [example] };
+    const stored = async (path: string) => (await call("GET", path)).text;
+    const { text: answer, status } = await put("order.paid", { schema: exact, example, retention_days: 7 });
+    expect([status, answer]).toEqual([200, expect.stringContaining(`"example":${text}`)]);
+    const shown = [`"example":${text}`, `"examples":[${text}]`];
+    for (const one of shown) expect(await stored("/v1/event-types/order.paid")).toContain(one);
+    for (const one of shown) expect(await stored("/v1/event-types")).toContain(one);
+    const next = "/v1/event-types/order.paid/versions/2";
+    expect((await call("PUT", next, { schema: exact, example })).text).toContain(shown[0]);
+    for (const one of shown) expect(await stored("/v1/event-types/order.paid/versions")).toContain(one);
+    const refused = await put("a", { schema, example: { total: JSON.rawJSON("-1.0") } });
+    expect(refused.json.errors).toMatchObject([{ field: "example#/total" }]);
+    const zeros = JSON.rawJSON(`0.${"0".repeat(20_000)}`);
+    const long = await put("a", { schema: { ...schema, examples: [zeros] } });
+    expect(long.json.errors).toMatchObject([{ field: "schema#", expected: "at most 16384" }]);
+    expect((await put("a", { schema: { minimum: JSON.rawJSON("1.0") }, example: 2 })).status).toBe(200);
+  });
+
   it("is listed by name, page by page, archived ones only on demand", async () => {
     for (const name of ["c", "a", "b.x", "old"]) await put(name, { archived: name === "old" });
     const namesOf = (json: { data: { name: string }[] }) => json.data.map(({ name }) => name);

@@ -20,6 +20,12 @@ beforeEach(async () => {
 
 const put = (n: number | string, body: object, type = TYPE) =>
   call("PUT", `/v1/event-types/${type}/versions/${n}`, body);
+
+test.each(["0x1", "1e0", "%202", "1.0", "01", "+1", "0"])("%s is no version's number", async (written) => {
+  const { status, json } = await call("PATCH", `/v1/event-types/${TYPE}/versions/${written}`, {});
+  expect([status, json.errors]).toMatchObject([422, [{ expected: "the number of a version, such as 2" }]]);
+});
+
 const patch = (n: number, body: object) => call("PATCH", `/v1/event-types/${TYPE}/versions/${n}`, body);
 const endpoint = (body: object = {}) =>
   call("POST", "/v1/destinations", { url: "https://example.com/hook", tenant: "acme", ...body });

@@ -56,6 +56,18 @@ describe("an event type", () => {
     expect((await call("PUT", "/api/v1/event-type/fresh", { description: "F" })).status).toBe(201);
   });
 
+  it("keeps each digit of examples, also of one that only the catalogue has", async () => {
+    const total = JSON.rawJSON("12345678901234567890");
+    const schemas = { "1": { ...schema, examples: [{ total }] } };
+    const shown = '"examples":[{"total":12345678901234567890}]';
+    expect((await create({ ...full, schemas })).text).toContain(shown);
+    await native.call("PUT", "/v1/event-types/order.paid", { schema, example: { total } });
+    await call("PATCH", one, { description: "New" });
+    expect((await native.call("GET", "/v1/event-types/order.paid")).text).toContain(
+      '"example":{"total":12345678901234567890}',
+    );
+  });
+
   it("is listed by name, page by page, with archived ones and with schemas on demand", async () => {
     for (const name of ["b", "a", "c"]) await create({ ...full, name, archived: name === "c" });
     const names = (json: { data: { name: string }[] }) => json.data.map(({ name }) => name);

@@ -54,6 +54,16 @@ describe("the page of event types", () => {
     expect(ping).not.toContain("<code");
   });
 
+  it("keeps each digit of an example when its form is saved", async () => {
+    const browser = await signedIn();
+    const example = '{"total": 12345678901234567890}';
+    const form = { name: "order.paid", description: "", example, schema: "", retention_days: "" };
+    expect((await browser.post(`${PATH}/new`, form)).status).toBe(303);
+    expect((await browser.get(`${PATH}/order.paid/edit`)).html).toContain(
+      "&quot;total&quot;: 12345678901234567890",
+    );
+  });
+
   it("is in the navigation, where it is the current page", async () => {
     const browser = await customer("acme");
     expect((await browser.get("/dashboard")).html).toContain(`<a href="${PATH}">`);
