@@ -64,6 +64,24 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/**
+ * Whether a stored value has the parts of the model, and they are of the same kinds. A part that is null in the model may
+ * be anything; lists are compared as lists only.
+ */
+export function isLike(model: unknown, value: unknown): boolean {
+  if (model === null) return value !== undefined;
+  if (Array.isArray(model)) return Array.isArray(value);
+  if (typeof model !== "object") return typeof value === typeof model;
+  if (typeof value !== "object" || value === null) return false;
+  const given = value as Readonly<Record<string, unknown>>;
+  return Object.entries(model).every(([name, part]) => isLike(part, given[name]));
+}
+
+/** Whether it is a list of values like the model. */
+export function isListLike(model: object, value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => isLike(model, one));
+}
+
 function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
 }

@@ -84,7 +84,7 @@ function isNames(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
-function isNumbers(value: unknown): value is number[] {
+export function isNumbers(value: unknown): value is number[] {
   return Array.isArray(value) && value.every(Number.isSafeInteger);
 }
 

@@ -31,7 +31,7 @@ import {
 } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import type { DeliveryRow } from "../store/delivery.ts";
+import { type DeliveryRow, entriesIn } from "../store/delivery.ts";
 import type { Disposition } from "./outcome.ts";
 
 /** A message and the deliveries that it alone holds: one named by two messages of a batch belongs to the first. */
@@ -72,7 +72,7 @@ export function openDeliveriesOf(dispositions: readonly Disposition[]): OpenDeli
 }
 
 function slackOf(row: DeliveryRow | undefined, at: number): number {
-  const last = isToRetry(row) && row.nextAttemptAt === at ? row.log.at(-1) : undefined;
+  const last = isToRetry(row) && row.nextAttemptAt === at ? entriesIn(row.log).at(-1) : undefined;
   return Math.max(TOGETHER_MS, last ? (at - last.at - last.latencyMs) * TOGETHER_SHARE : 0);
 }
 

@@ -12,7 +12,7 @@ import { type Cause, causeOf, resultOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
 import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";
-import type { AttemptEntry, DeliveryRecord, DeliveryRow } from "../store/delivery.ts";
+import { type AttemptEntry, type DeliveryRecord, type DeliveryRow, entriesIn } from "../store/delivery.ts";
 import { isSubscription, retryPolicyOf } from "../store/destination.ts";
 import type { Attempt } from "./http.ts";
 
@@ -114,6 +114,7 @@ export function currentRow({ event, destination, row, place }: LoadedDelivery): 
       log: [],
     }),
     ...(liveUntil !== undefined && { hasOwnLimit: true }),
+    ...(row && { log: entriesIn(row.log) }),
     ...(row?.state === "in_flight" && { hasLostSender: true }),
     ...(place && { place }),
     ...(place && row && { hasRow: true }),

@@ -19,11 +19,9 @@ import {
   standingOf,
 } from "../core/group/group-state.ts";
 import { afterGroupReport, type GroupReport } from "../core/group/report.ts";
-import { parsedJson } from "../core/json-value.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { batchesOf, type DrainMessage } from "../queue-messages.ts";
-
-const KEY = "group";
+import { loadGroup, saveGroup } from "./group-storage.ts";
 
 export class ReceiverGroup extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
@@ -91,7 +89,7 @@ export class ReceiverGroup extends DurableObject<Env> {
     const { storage } = this.ctx;
     const isSet = this.#alarmAt !== null && this.#alarmAt > now && at !== null && this.#alarmAt <= at;
     const sets = at !== null && !isSet;
-    if (sets || groupMustBeStored(before, after)) storage.kv.put(KEY, JSON.stringify(after));
+    if (sets || groupMustBeStored(before, after)) saveGroup(storage, after);
     const set = sets ? storage.setAlarm(at) : undefined;
     this.#memory = after;
     if (sets) this.#alarmAt = at;
@@ -123,23 +121,8 @@ export class ReceiverGroup extends DurableObject<Env> {
 
   /** A stored value that is not a group's state is replaced: members' leases end by their own clocks. */
   #stored(now: number): GroupState {
-    const fresh = newGroupState(now);
-    const text = this.ctx.storage.kv.get(KEY);
-    if (text === undefined) return fresh;
-    const stored = parsed(text);
-    if (!stored) {
-      logToConsole({ what: "group_state_corrupt", group: this.ctx.id.name });
-      return fresh;
-    }
-    return { ...fresh, ...stored, incarnation: stored.incarnation + 1 };
+    const onCorrupt = () => logToConsole({ what: "group_state_corrupt", group: this.ctx.id.name });
+    const stored = loadGroup(this.ctx.storage, onCorrupt);
+    return stored ? { ...stored, incarnation: stored.incarnation + 1 } : newGroupState(now);
   }
-}
-
-/** Undefined when the value is not a state of this version. */
-function parsed(text: unknown): GroupState | undefined {
-  const value = typeof text === "string" ? (parsedJson(text) as Partial<GroupState> | null) : null;
-  const lists = [value?.blocks, value?.ring, value?.served, value?.votes, value?.throttled];
-  const isReadable =
-    value?.version === 1 && typeof value.incarnation === "number" && lists.every(Array.isArray);
-  return isReadable && value.circuit !== undefined ? (value as GroupState) : undefined;
 }

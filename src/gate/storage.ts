@@ -10,7 +10,7 @@
 
 import { closedCircuit } from "../core/circuit-breaker.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
-import { parsedJson } from "../core/json-value.ts";
+import { isJsonObject, isLike, isListLike, parsedJson } from "../core/json-value.ts";
 import { type Counters, isCounters } from "../core/metrics.ts";
 import { type Hours, isHourOver, newRollups, type Rollups, rolledUp } from "../core/rollups.ts";
 
@@ -75,12 +75,24 @@ function gateStateOf(value: unknown): GateState | undefined {
     drainSchedule: { ...fresh.drainSchedule, ...stored.drainSchedule },
     rollups: areRollups(stored.rollups) ? stored.rollups : newRollups(0),
   };
-  const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
-  const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
-  const readable =
-    state.leases.every((held) => isLike(lease, held)) && (state.slack === null || isLike(slack, state.slack));
-  return state.version === fresh.version && readable ? state : undefined;
+  const isReadable =
+    isLike(outlineOf(fresh), state) &&
+    isListLike({ id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 }, state.leases) &&
+    isListLike({ deliveries: "", expiresAt: 0 }, state.presumed) &&
+    isListLike({ 0: 0, 1: "" }, state.settled) &&
+    isListLike({ at: 0, what: "" }, state.history) &&
+    (state.slack === null || isLike(slack, state.slack));
+  return state.version === fresh.version && isReadable ? state : undefined;
 }
+
+/** The parts of the state, as lists and objects of anything: fields that were added to one since may be missing. */
+function outlineOf(state: GateState) {
+  return Object.fromEntries(
+    Object.entries(state).map(([name, part]) => [name, isJsonObject(part) ? {} : part]),
+  );
+}
+
+const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
 
 /** Counters of another shape are dropped: they are figures, which no delivery depends on. */
 function areRollups(value: Rollups | undefined): value is Rollups {
@@ -100,13 +112,4 @@ function coreOf({ version, destinationState, tat, leases, turns, drainSchedule }
     turns,
     drainSchedule: { waitingSince, at },
   };
-}
-
-function isLike(model: unknown, value: unknown): boolean {
-  if (model === null) return value !== undefined;
-  if (Array.isArray(model)) return Array.isArray(value);
-  if (typeof model !== "object") return typeof value === typeof model;
-  if (typeof value !== "object" || value === null) return false;
-  const given = value as Readonly<Record<string, unknown>>;
-  return Object.entries(model).every(([name, part]) => isLike(part, given[name]));
 }

@@ -1,11 +1,12 @@
 /** Reads stored values, which an operator may have edited by hand. */
 import { type Column, getTableColumns, type InferInsertModel, type InferSelectModel } from "drizzle-orm";
 import { customType, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { parsedJson } from "../core/json-value.ts";
+import { isJsonObject, parsedJson } from "../core/json-value.ts";
 
 /**
- * A JSON column. A value that an operator has edited into something other than JSON reads as `fallback`, so that it fails
- * no request. The type is a promise, not a check: readers validate what an operator may edit.
+ * A JSON column. A value that an operator has edited into something other than JSON, or into no list or object where the
+ * fallback is one, reads as `fallback`, so that it fails no request. Beyond that the type is a promise, not a check:
+ * readers validate what an operator may edit.
  */
 export function jsonText<T>(fallback: T) {
   return customType<{ data: T; driverData: string }>({
@@ -15,10 +16,15 @@ export function jsonText<T>(fallback: T) {
   });
 }
 
-/** The value of a JSON text, or the fallback if it is not JSON. */
+/** The value of a JSON text, or the fallback if it is not JSON, or no list or object as the fallback is. */
 export function parsedOr<T>(stored: unknown, fallback: T): T {
   const parsed = parsedJson(String(stored));
-  return parsed === undefined ? fallback : (parsed as T);
+  const isUsable = Array.isArray(fallback)
+    ? Array.isArray(parsed)
+    : isJsonObject(fallback)
+      ? isJsonObject(parsed)
+      : parsed !== undefined;
+  return isUsable ? (parsed as T) : fallback;
 }
 
 export type RawRow = Readonly<Record<string, unknown>>;

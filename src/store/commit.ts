@@ -13,11 +13,14 @@
  */
 import { deliveriesOf, joined, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { checksumOf } from "../core/crc32.ts";
+import { parsedJson } from "../core/json-value.ts";
 import type { Mask } from "../core/pack.ts";
 import { beforeFirstBundleOf } from "../core/placement.ts";
-import { planIn } from "../core/stored-bundle.ts";
+import { isNumbers, planIn } from "../core/stored-bundle.ts";
 import { LISTED_BUNDLES, through } from "./bundles.ts";
+import { parsedOr } from "./columns.ts";
 import { repeatable, select } from "./databases.ts";
+import { jsonOrEmpty } from "./sql.ts";
 import { firstSince, SKEW_MS } from "./time-ranges.ts";
 
 export type NewBundle = Readonly<{
@@ -85,7 +88,7 @@ type Committed = Readonly<{
 
 /** Which of the tokens `?2` bundles after `?1` have, and where. */
 const KNOWN = `
-  SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(b.tokens) t
+  SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(${jsonOrEmpty("b.tokens")}) t
   WHERE b.id > ?1 AND t.value IN (SELECT value FROM json_each(?2))`;
 
 const HIGHEST = "SELECT coalesce((SELECT max(id) FROM bundles), ?1) AS id";
@@ -120,7 +123,7 @@ const INSERT = `
 const INSERT_NEXT = `
   INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
   SELECT b.id + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, unhex(?9) FROM bundles b
-  WHERE b.id = (SELECT max(id) FROM bundles) AND b.tokens ->> '$[#-1]' = ?1 RETURNING id`;
+  WHERE b.id = (SELECT max(id) FROM bundles) AND ${jsonOrEmpty("b.tokens")} ->> '$[#-1]' = ?1 RETURNING id`;
 
 /**
  * Inserts a key only if its bundles were inserted, and only once. They are then the newest of the database: its first
@@ -130,7 +133,7 @@ const INSERT_NEXT = `
 const INSERT_KEY = `
   INSERT INTO idempotency_keys (tenant, key, fingerprint, bundles, places, created_at)
   SELECT ?1, ?2, ?3, (SELECT json_group_array(b.id + o.value) FROM json_each(?4) o), ?5, ?6
-  FROM bundles b WHERE b.id = (SELECT max(id) FROM bundles) - ?7 AND b.tokens ->> ?8 = ?9
+  FROM bundles b WHERE b.id = (SELECT max(id) FROM bundles) - ?7 AND ${jsonOrEmpty("b.tokens")} ->> ?8 = ?9
   ON CONFLICT DO NOTHING`;
 
 /**
@@ -141,7 +144,7 @@ const INSERT_PLACED = `
   INSERT INTO packs (destination_id, bundle_id, delivered0, delivered1, ended_at, ends)
   SELECT p.value ->> 0, b.id, p.value ->> 1, p.value ->> 2, ?4, p.value ->> 3
   FROM bundles b CROSS JOIN json_each(?1) p
-  WHERE b.id = (SELECT max(id) FROM bundles) - ?2 AND b.tokens ->> 0 = ?3 ON CONFLICT DO NOTHING`;
+  WHERE b.id = (SELECT max(id) FROM bundles) - ?2 AND ${jsonOrEmpty("b.tokens")} ->> 0 = ?3 ON CONFLICT DO NOTHING`;
 
 const STORED_KEYS = `
   SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM ${storedKeys("?1")}`;
@@ -327,7 +330,7 @@ const KNOWN_WITHIN = `
     CROSS JOIN bundles b ON b.id >= (${firstSince(`(w.value ->> 0) - ${SKEW_MS}`)})
       AND b.id < (${firstSince(`(w.value ->> 1) + ${SKEW_MS + 1}`)})
       AND b.accepted_at BETWEEN w.value ->> 0 AND w.value ->> 1
-    CROSS JOIN json_each(b.tokens) t
+    CROSS JOIN json_each(${jsonOrEmpty("b.tokens")}) t
   WHERE t.value IN (SELECT value FROM json_each(?2))`;
 
 const PLANS = `SELECT id, tokens, plan, accepted_at AS acceptedAt, deliver_at AS deliverAt FROM ${LISTED_BUNDLES}`;
@@ -353,7 +356,15 @@ export async function findPlans(db: D1Database, ids: readonly number[]): Promise
     ({ id, tokens, plan: stored, acceptedAt, deliverAt }) => {
       const plan = planIn(stored);
       if (plan === undefined) return [];
-      return [{ id, tokens: JSON.parse(tokens), plan, acceptedAt, ...(deliverAt !== null && { deliverAt }) }];
+      return [
+        {
+          id,
+          tokens: parsedOr<string[]>(tokens, []),
+          plan,
+          acceptedAt,
+          ...(deliverAt !== null && { deliverAt }),
+        },
+      ];
     },
   );
 }
@@ -362,9 +373,13 @@ function namesOf(keys: readonly KeyName[]): string {
   return JSON.stringify(keys.map(({ tenant, key }) => [tenant, key]));
 }
 
+/** A key whose events an edit by hand has made unreadable is in use, by a request unlike any other. */
 function storedKeyOf(row: Record<string, unknown>): StoredIdempotencyKey {
-  const { bundles, places, ...texts } = row as Record<keyof StoredIdempotencyKey, string>;
-  return { ...texts, bundles: JSON.parse(bundles), places: JSON.parse(places) };
+  const { bundles: b, places: p, ...texts } = row as Record<keyof StoredIdempotencyKey, string>;
+  const [bundles, places] = [parsedJson(b), parsedJson(p)];
+  return isNumbers(bundles) && Array.isArray(places) && places.every(isNumbers)
+    ? { ...texts, bundles, places: places as unknown as readonly EventPlace[] }
+    : { ...texts, fingerprint: "unreadable", bundles: [], places: [] };
 }
 
 /** Bodies as they are stored: hexadecimal, because D1's wire is JSON, where a blob is a list of numbers. */

@@ -21,7 +21,7 @@ import {
 import type { Payload } from "../core/content.ts";
 import type { LinePlace } from "../core/order.ts";
 import { portioned } from "../core/portions.ts";
-import { readBundle } from "../core/stored-bundle.ts";
+import { readBundle, readHeader } from "../core/stored-bundle.ts";
 import type { Transformed } from "../core/transform/result.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -352,7 +352,8 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
         const rows = new Map(found?.map((row) => [row.id, row]));
         for (const one of portion) {
           const { header, body = "" } = rows.get(one.stored.id) ?? {};
-          if (header !== undefined) one.header = JSON.parse(header);
+          const read = header === undefined ? undefined : readHeader(header);
+          if (read?.kind === "read") one.header = read.header;
           await decodeInto(one, body);
         }
       }

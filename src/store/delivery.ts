@@ -79,7 +79,7 @@ type StoredEntry = AttemptEntry & Readonly<{ owner?: string }>;
 
 const IN_FLIGHT = "in_flight";
 
-/** The delivery of a row. An edit by hand may have made anything of the log. */
+/** The delivery of a row. An edit by hand may have made anything of the entries of its log: see `entriesIn`. */
 export function loadedRow({ state, reason, log, ...columns }: StoredRow): DeliveryRow {
   return { ...columns, ...statusOf(state, reason), ...logOf(log) };
 }
@@ -95,6 +95,16 @@ function logOf(log: readonly StoredEntry[]): Pick<DeliveryRow, "log" | "owner"> 
   if (typeof last?.owner !== "string") return { log };
   const { owner, ...entry } = last;
   return { log: [...log.slice(0, -1), entry], owner };
+}
+
+/** The entries of a log, without what an edit by hand has put there. */
+export function entriesIn(log: readonly AttemptEntry[]): readonly AttemptEntry[] {
+  return log.every(isEntry) ? log : log.filter(isEntry);
+}
+
+function isEntry(entry: AttemptEntry | null): boolean {
+  const { at, excerpt = "" } = entry ?? {};
+  return typeof at === "number" && typeof excerpt === "string";
 }
 
 export function storedRow({ log, owner, ...row }: DeliveryRow): StoredRow {

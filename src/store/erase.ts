@@ -31,7 +31,7 @@ import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";
 import { select } from "./databases.ts";
-import type { AttemptEntry, DeliveryRow, DeliveryState } from "./delivery.ts";
+import { type AttemptEntry, type DeliveryRow, type DeliveryState, entriesIn } from "./delivery.ts";
 import { namesOf } from "./lines.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
 import { recording } from "./record.ts";
@@ -256,7 +256,7 @@ async function eraseDeliveries(
   ];
   if (statements.length > 0) await db.batch(statements);
   return known.flatMap(({ key: { eventId, destinationId }, row }) => {
-    const log = row ? entriesOf(row) : [];
+    const log = row ? entriesIn(row.log) : [];
     return log.length > 0 ? [{ event: eventId, destination: destinationId, log }] : [];
   });
 }
@@ -264,17 +264,12 @@ async function eraseDeliveries(
 /** Whether the log of attempts may contain content: responses, remarks, or a manual edit. */
 function hasContent(row: DeliveryRow | undefined): boolean {
   if (row === undefined) return false;
-  const entries = entriesOf(row);
+  const entries = entriesIn(row.log);
   // A log that is no JSON any more reads as one without entries.
-  if (entries.length !== row.log?.length || (entries.length === 0 && row.attempts > 0)) return true;
+  if (entries.length !== row.log.length || (entries.length === 0 && row.attempts > 0)) return true;
   return entries.some(
     ({ excerpt, note, archived }) => excerpt !== undefined || note !== undefined || archived,
   );
-}
-
-/** The entries of the log, without what an edit by hand has put there. */
-function entriesOf({ log }: DeliveryRow): AttemptEntry[] {
-  return Array.isArray(log) ? log.filter((entry) => typeof entry === "object" && entry !== null) : [];
 }
 
 /** The delivery as a cancelled one, if it has not ended and is not in flight. */

@@ -7,6 +7,7 @@
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { OPERATOR } from "../core/principal.ts";
 import { HOUR_MS } from "../core/rollups.ts";
+import { parsedOr } from "./columns.ts";
 import { addedUp, allOf, type Databases, repeatable, selectInAll } from "./databases.ts";
 import type { StoredState } from "./delivery.ts";
 import {
@@ -316,5 +317,8 @@ export async function saveBacklogSnapshot(
     db.prepare("SELECT at, backlogs FROM backlog_snapshots WHERE at < ?1").bind(at),
     db.prepare(SAVE_SNAPSHOT).bind(at, JSON.stringify(backlogs)),
   ]);
-  return (found?.results ?? []).map(({ at, backlogs }) => ({ at, backlogs: JSON.parse(backlogs) }));
+  return (found?.results ?? []).map(({ at, backlogs }) => ({
+    at,
+    backlogs: parsedOr<BacklogSnapshot["backlogs"]>(backlogs, {}),
+  }));
 }

@@ -98,7 +98,7 @@ export async function saveSweep(
 /** An operator may have edited them: malformed parts are left out. */
 function partsFrom(stored: string | null): SweepParts | undefined {
   if (stored === null) return undefined;
-  const parts = Object.entries(parsedOr<Record<string, SweepPart>>(stored, {}) ?? {});
+  const parts = Object.entries(parsedOr<Record<string, SweepPart>>(stored, {}));
   return Object.fromEntries(parts.filter(([, part]) => isPart(part)));
 }
 

@@ -8,6 +8,7 @@
  */
 import type { DeliveryKey } from "../core/bundle.ts";
 import { parsedJson } from "../core/json-value.ts";
+import { readAs, type Shape } from "../core/shape.ts";
 import type { TransformFault, TransformOutput } from "../core/transform/result.ts";
 import { inShares } from "./bundles.ts";
 import { type Databases, repeatable, select } from "./databases.ts";
@@ -49,10 +50,35 @@ const STORE = repeatable(`
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 'eventId')")}
   WHERE NOT ${isErasedSql("b.header", "(w.value ->> 'eventId')")}
   ON CONFLICT DO UPDATE SET version = excluded.version, made = excluded.made, fault = excluded.fault
-  WHERE made IS NULL OR NOT json_valid(made)`);
+  WHERE iif(json_valid(made), json_type(made) NOT IN ('object', 'null'), true)`);
 
 /** Results for which another isolate has stored different ones. */
 const OTHERS = `SELECT ${COLUMNS} FROM ${LISTED} WHERE r.made IS NOT w.value ->> 'made'`;
+
+const text = { kind: "text", optional: true } as const;
+const place = { kind: "number", optional: true } as const;
+const storedOutput = {
+  kind: "object",
+  nullable: true,
+  fields: {
+    body: text,
+    contentType: text,
+    headers: { kind: "record", of: { kind: "text" }, optional: true },
+    method: text,
+    path: text,
+    query: text,
+  },
+} as const satisfies Shape;
+const storedFault = {
+  kind: "object",
+  fields: {
+    field: { kind: "text" },
+    fault: { kind: "text" },
+    line: place,
+    column: place,
+    stopped: { kind: "boolean" },
+  },
+} as const satisfies Shape;
 
 /** After an edit by hand. Another version of the transformation makes it anew. */
 const UNREADABLE = {
@@ -94,10 +120,13 @@ function rowOf(result: TransformResult): Row {
 function resultOf({ eventId, destinationId, version, made, fault }: Row): TransformResult {
   const key = { eventId, destinationId, version };
   if (made === null && fault === null) return { ...key, withheld: true };
-  const read = parsedJson(made ?? fault ?? "");
+  if (made !== null) {
+    const output = readAs(storedOutput, parsedJson(made));
+    return { ...key, ...(output === undefined ? UNREADABLE : { made: output }) };
+  }
+  const read = readAs(storedFault, parsedJson(fault ?? ""));
   if (read === undefined) return { ...key, ...UNREADABLE };
-  if (made !== null) return { ...key, made: read as TransformOutput };
-  const { stopped, ...rest } = read as TransformFault & { stopped: boolean };
+  const { stopped, ...rest } = read;
   return { ...key, fault: rest, stopped };
 }
 

@@ -1,8 +1,12 @@
 /** Destinations that share a receiver: the group's object, what Workers carry, and what it costs. */
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type GroupState, newGroupState } from "../../src/core/group/group-state.ts";
 import { groupOf, memberOf, sharedHostsOf } from "../../src/delivery/group.ts";
 import { noteSharedHosts } from "../../src/features/groups/shared-hosts.ts";
+import { saveGroup } from "../../src/gate/group-storage.ts";
+import { newDestinationId } from "../../src/ids.ts";
 import type { DrainMessage } from "../../src/queue-messages.ts";
 import type { Destination } from "../../src/store/destination.ts";
 import { accept } from "../support/accept.ts";
@@ -295,5 +299,63 @@ describe("if hosts with more than two destinations are shared", () => {
     };
     expect([...(await sharedHostsOf(broken))].toSorted()).toEqual(known);
     await expect(sharedHostsOf(newIsolate().own(broken))).rejects.toThrow("D1 is away");
+  });
+
+  it("none of them is known where the list was edited into something else", async () => {
+    await noteSharedHosts(world.services);
+    await execute("UPDATE shared_hosts SET hosts = '{}'");
+    await deliver("acme");
+    expect(await shared()).toEqual([]);
+    expect(world.receiver.calls).not.toEqual([]);
+  });
+});
+
+describe("a group's stored state", () => {
+  const long = "t".repeat(100);
+  const stored = (blocks: number) => {
+    const each = <T>(count: number, one: (i: number) => T) => Array.from({ length: count }, (_, i) => one(i));
+    const at = world.clock.now();
+    const state: GroupState = {
+      ...newGroupState(at),
+      settings,
+      blocks: each(blocks, (i) => ({
+        ...{ id: `mh0000000-zz-${1_000_000 + i}`, member: newDestinationId(), tenant: `${long}${i}` },
+        ...{ slots: 1, everyMs: 0.0123456789, tat: at + i + 0.123, expiresAt: at + 60_000 },
+      })),
+    };
+    return runInDurableObject(groupObject(), (_, { storage }) => saveGroup(storage, state));
+  };
+  const wide = { ...settings, maxConcurrency: 10_000, ratePerSecond: 100_000, rateBurst: 1_000_000 };
+
+  it("takes the most blocks that there can be, and fewer again", async () => {
+    await stored(9_000);
+    await evictDurableObject(groupObject());
+    expect(await groupObject().deal(request("acme", 1), wide)).toMatchObject({ kind: "block" });
+    await evictDurableObject(groupObject());
+    expect(await groupObject().view(wide)).toMatchObject({ blocks: 9_001, inFlight: 9_001 });
+    world.clock.pass(60_000);
+    expect(await groupObject().deal(request("acme", 1), wide)).toMatchObject({ kind: "block" });
+    await evictDurableObject(groupObject());
+    expect(await groupObject().view(wide)).toMatchObject({ blocks: 1 });
+  });
+
+  it.each([
+    ["no JSON", () => "oops"],
+    ["a number", () => 7],
+    ["with blocks that are none", (state: object) => JSON.stringify({ ...state, blocks: [7] })],
+    ["with members that are none", (state: object) => JSON.stringify({ ...state, ring: [null] })],
+    ["with a window that is none", (state: object) => JSON.stringify({ ...state, window: "wide" })],
+    ["with settings that are none", (state: object) => JSON.stringify({ ...state, settings: {} })],
+  ])("that is %s is replaced by a new one, and reported", async (_, make) => {
+    await runInDurableObject(groupObject(), (_, { storage }) =>
+      storage.kv.put("group", make(newGroupState(world.clock.now()))),
+    );
+    await evictDurableObject(groupObject());
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    expect(await groupObject().deal(request("acme", 1), settings)).toMatchObject({ kind: "block" });
+    expect(lines.mock.calls.flat().map((line) => JSON.parse(line))).toEqual([
+      { what: "group_state_corrupt", group },
+    ]);
+    lines.mockRestore();
   });
 });

@@ -407,6 +407,20 @@ describe("events that are accepted together", () => {
     );
     expect(await repeatsCounted()).toBe(2);
   });
+
+  test.each([
+    ["places", "oops"],
+    ["places", "{}"],
+    ["places", "[7]"],
+    ["bundles", "[null]"],
+  ])("are stored beside one whose key has %s that were edited into %s, which is a conflict", async (column, value) => {
+    await handOver(single({ key: "k" }));
+    await execute(`UPDATE idempotency_keys SET ${column} = ?1`, value);
+    expect(kindsOf(await handOver(single({ key: "k" }), single({ key: "new" })))).toEqual([
+      "conflict",
+      "accepted",
+    ]);
+  });
 });
 
 describe("operational events", () => {

@@ -12,6 +12,17 @@ test("a column that is missing or null reads as null, and one that is not JSON r
   expect(read("no JSON")).toMatchObject({ sealedHeaders: { "": "" } });
 });
 
+test("a column that is no list or object, as its fallback is, reads as the fallback", () => {
+  const read = (raw: object) => modelOf(destinations, { id: "dst_a", ...raw });
+  expect(read({ sealed_headers: "[1]", previous_secrets: "{}" })).toMatchObject({
+    sealedHeaders: { "": "" },
+    previousSecrets: [],
+  });
+  expect(read({ event_types: "7", auth: "7", previous_secrets: "null" })).toMatchObject({
+    ...{ eventTypes: 7, auth: {}, previousSecrets: [] },
+  });
+});
+
 test("every column of the table is read, and nothing else of the row", () => {
   const { tenant, retentionDays, ...others } = modelOf(tenantSettings, {
     ...{ tenant: "acme", retention_days: 7, more: 1 },

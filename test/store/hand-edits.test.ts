@@ -133,6 +133,30 @@ describe("nonsense", () => {
   });
 });
 
+test.each([
+  "{}",
+  "null",
+  "[null]",
+  '[7, {"at": 1, "latencyMs": 1, "excerpt": 7}]',
+])("a log edited into %s stops no retry", async (log) => {
+  world.receiver.script(urlOf(destination), 500, 204);
+  const [message] = await world.post();
+  if (!message) throw new Error("The event is for the destination");
+  await world.consume([message]);
+  await execute("UPDATE deliveries SET log = ?1", log);
+  world.clock.pass(3_600_000);
+  expect(await world.consume([message])).toEqual(["acked"]);
+  expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 2 });
+});
+
+test("tokens of a bundle edited into something else stop no post", async () => {
+  await world.post();
+  await execute("UPDATE bundles SET tokens = 'oops'");
+  await world.post();
+  expect(await storedRows()).toEqual([]);
+  expect(await env.DB.prepare("SELECT count(*) AS n FROM bundles").first<number>("n")).toBe(2);
+});
+
 describe("an event that an operator cancels", () => {
   const cancel = (event: number) => execute(documented("'event_removed'", event));
 

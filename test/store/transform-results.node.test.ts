@@ -127,3 +127,29 @@ test("functions are off where the operator has switched the tenant's off", async
   const isOff = (tenant: string) => hasFunctionsOff(databases, tenant);
   expect([await isOff("acme"), await isOff("globex"), await isOff("initech")]).toEqual([true, false, false]);
 });
+
+test.each([
+  ["made", "no JSON"],
+  ["made", "7"],
+  ["made", '"text"'],
+  ["made", '{"query":7}'],
+  ["made", '{"headers":{"x":null}}'],
+  ["fault", "null"],
+  ["fault", "[]"],
+  ["fault", '{"field":"code"}'],
+])("a stored result whose %s is %j counts as a fault, and the others are read", async (column, value) => {
+  const columns = { destination_id: A, version: 1 };
+  await insertRows(databases.db, "transform_results", [{ event_id: EVENT, ...columns, [column]: value }]);
+  await store(made(EVENT + 1, "fine"));
+  const [broken, fine] = await read(made(EVENT, ""), made(EVENT + 1, ""));
+  expect(broken).toMatchObject({ eventId: EVENT, fault: { field: "code" }, stopped: false });
+  expect(fine).toEqual(made(EVENT + 1, "fine"));
+});
+
+test("a result of another shape gives way to one of another version", async () => {
+  const columns = { destination_id: A, version: 1 };
+  await insertRows(databases.db, "transform_results", [{ event_id: EVENT, ...columns, made: "[]" }]);
+  const again = { ...made(EVENT, "anew"), version: 2 };
+  expect(await store(again)).toEqual([]);
+  expect(await read(again)).toEqual([again]);
+});

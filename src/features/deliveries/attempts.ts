@@ -13,7 +13,7 @@ import { eventId } from "../../ids.ts";
 import { faultOf, orLogged } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, emptyExchange, mayBeArchived, readExchange } from "../../store/archive.ts";
-import { type AttemptEntry, isOpen } from "../../store/delivery.ts";
+import { type AttemptEntry, entriesIn, isOpen } from "../../store/delivery.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
 import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
@@ -101,7 +101,7 @@ export const removeAttemptContent = service({ scope: "admin" }, async (call, id:
   const named = attemptIn(id);
   const found = named && (await deliveryOf(call, named.delivery));
   if (found?.kind !== "stored") return missing("attempt", id);
-  const entry = found.row.log.find(({ at }) => at === named?.at);
+  const entry = entriesIn(found.row.log).find(({ at }) => at === named?.at);
   if (entry === undefined) return missing("attempt", id);
   if (isOpen(found.row)) return UNDER_WAY;
   if (!(await isEmptied(services, found, entry))) return NOT_REMOVED;

@@ -15,7 +15,7 @@ import { atGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
-import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/delivery.ts";
+import { type AttemptEntry, type DeliveryRow, entriesIn, storedStatus } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
@@ -143,7 +143,7 @@ function progressOfRow(row: DeliveryRow, refusal: CurrentRefusal | undefined): P
     give_up_at: isoTime(row.giveUpAt),
     ...present({ last_status: row.lastStatus, last_error: row.lastError as Cause | null }),
     ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
-    log: row.log.map(attemptEntry),
+    log: entriesIn(row.log).map(attemptEntry),
   };
 }
 

@@ -17,7 +17,7 @@
 
 import { bundleOf, eventAt } from "../../core/bundle.ts";
 import { beforeFirstOf, databaseNumberOf } from "../../core/placement.ts";
-import { readBundle } from "../../core/stored-bundle.ts";
+import { isNumbers, readBundle } from "../../core/stored-bundle.ts";
 import { newErasureId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { type MayContinue, queuedJob, type Turn } from "../../jobs/runner.ts";
@@ -265,6 +265,6 @@ type Stopped = Readonly<{ after: number; part: number }>;
 function cursorOf({
   cursor,
 }: Erasure): [pass: number, database: number, after: number, archived: number, part: number] {
-  const [pass = 0, database = 0, after = 0, archived = 0, part = 0] = cursor;
+  const [pass = 0, database = 0, after = 0, archived = 0, part = 0] = isNumbers(cursor) ? cursor : [];
   return [pass, database, after, archived, part];
 }

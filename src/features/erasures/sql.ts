@@ -120,6 +120,9 @@ export async function insertPart(db: D1Database, { id, tenant, kind }: Erasure, 
 /** The columns that a step changes. */
 export type ErasureProgress = Pick<Erasure, "cursor" | "state" | "unreadable" | "nextStepAt" | "endedAt">;
 
+/** SQL: the cursor as it is read. One that an edit by hand has made unreadable is at the beginning. */
+const CURSOR = sql`json(iif(json_valid(${erasures.cursor}) AND json_type(${erasures.cursor}) = 'array', ${erasures.cursor}, '[]'))`;
+
 /** False when another step has moved it on. */
 export async function moveErasure(
   db: D1Database,
@@ -130,7 +133,7 @@ export async function moveErasure(
   const moved = await drizzle(db)
     .update(erasures)
     .set({ ...progress, updatedAt: now })
-    .where(and(eq(erasures.id, id), eq(erasures.state, "running"), eq(erasures.cursor, cursor)))
+    .where(and(eq(erasures.id, id), eq(erasures.state, "running"), eq(CURSOR, JSON.stringify(cursor))))
     .returning({ id: erasures.id });
   return moved.length > 0;
 }

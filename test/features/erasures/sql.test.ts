@@ -113,6 +113,15 @@ describe("a step", () => {
     expect(await findErasureJob(env.DB, "e2")).toMatchObject({ cursor: [], updatedAt: 2 });
   });
 
+  test.each(["oops", "7", "{}"])("moves on an erasure whose cursor was edited into %s", async (cursor) => {
+    await begin("acme");
+    await execute("UPDATE erasures SET cursor = ?1", cursor);
+    const job = await findErasureJob(env.DB, "e1");
+    expect(job).toMatchObject({ cursor: [] });
+    if (job) expect(await moveErasure(env.DB, job, progress, 40)).toBe(true);
+    expect(await findErasureJob(env.DB, "e1")).toMatchObject(progress);
+  });
+
   test("does not move the erasure on if another step has, or if it is completed", async () => {
     const job = await begin("acme");
     if (!job) throw new Error("The erasure begins");
