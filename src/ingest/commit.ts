@@ -60,6 +60,8 @@ export type CommittedBundle = Readonly<{
   deliverAt?: number;
   /** Polled destinations, whose deliveries have ended with the commit. */
   placed?: readonly string[];
+  /** Polled destinations whose consumers may wait for it, of a bundle that an earlier try has committed. */
+  awaited?: readonly string[];
 }>;
 
 export type Committed = Readonly<{
@@ -478,7 +480,7 @@ async function keepFound(
   for (const { entry, own, stored, numbers } of found) {
     const events = storedEvents(plans, numbers);
     if (own || (stored && isOwn(entry, plans, numbers)))
-      keepCommittedBefore({ outcomes, bundles }, entry, events, plans);
+      keepCommittedBefore(services, { outcomes, bundles }, entry, events, plans);
     else if (stored) outcomes.set(entry, keyResult(entry, stored, events));
   }
 }
@@ -535,20 +537,25 @@ async function findStored(
  * harmless.
  */
 function keepCommittedBefore(
+  { routing }: Services,
   { outcomes, bundles }: Kept,
   entry: Entry,
   events: readonly AcceptedEvent[],
   plans: Plans,
 ): void {
+  const routes = [...(routing.known(tenantsOf([entry]))?.values() ?? [])];
+  const polled = new Set(routes.flatMap(({ polled = [] }) => [...polled]));
   for (const { id } of events) {
     const bundle = plans.get(bundleOf(id));
-    if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, committed(bundle));
+    if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, committed(bundle, polled));
   }
   outcomes.set(entry, { kind: "accepted", events });
 }
 
-function committed({ id, plan, deliverAt }: PlannedBundle): CommittedBundle {
-  return { id, plan, ...(deliverAt !== undefined && { deliverAt }) };
+function committed({ id, plan, deliverAt }: PlannedBundle, polled: ReadonlySet<string>): CommittedBundle {
+  if (deliverAt !== undefined) return { id, plan, deliverAt };
+  const awaited = Object.keys(plan).filter((destination) => polled.has(destination));
+  return { id, plan, ...(awaited.length > 0 && { awaited }) };
 }
 
 type Plans = ReadonlyMap<number, PlannedBundle>;

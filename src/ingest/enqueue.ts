@@ -26,7 +26,9 @@ const PAUSE_MS = 250;
  */
 export async function enqueueCommitted(services: Services, bundles: readonly CommittedBundle[]) {
   const until = services.now() + SOON_MS;
-  for (const destination of new Set(bundles.flatMap(({ placed = [] }) => placed)))
+  for (const destination of new Set(
+    bundles.flatMap(({ placed = [], awaited = [] }) => [...placed, ...awaited]),
+  ))
     services.background(wakeInbox(services, destination));
   await enqueueBundles(
     services,

@@ -23,6 +23,8 @@ import { requeueOne } from "../../support/requeue.ts";
 import { execute, gateOf, newDestination, newWorld, rowOf, TENANT, type World } from "../../support/world.ts";
 
 const MINUTE = 60_000;
+/** The pause before a commit whose answer was lost is repeated. */
+const COMMIT_PAUSE_MS = 75;
 const principal: Principal = { scopes: ["poll"], tenant: TENANT };
 
 let world: World;
@@ -370,6 +372,24 @@ describe("a request that waits", () => {
     expect(world.d1.used().queries).toBe(0);
     expect(world.gates.called()).toEqual([]);
     await post(1);
+    expect((await answer).numbers).toEqual([1]);
+  });
+
+  test("answers when an event is accepted, also if D1's answer to its commit is lost", async () => {
+    const answer = page({ wait_s: 30 });
+    await world.clock.asleep(30_000);
+    let isLost = false;
+    world.d1.failing((sql) => {
+      if (isLost || !sql.includes("INSERT INTO bundles")) return undefined;
+      isLost = true;
+      return "after";
+    });
+    const posted = post(1);
+    await world.clock.asleep(COMMIT_PAUSE_MS);
+    world.clock.pass(COMMIT_PAUSE_MS);
+    await posted;
+    await world.settled();
+    expect(world.gates.called()).toContain("wakeInbox");
     expect((await answer).numbers).toEqual([1]);
   });
 
