@@ -96,7 +96,7 @@ function masterKeys(given: string): Reading<MasterKeys> {
   if ("fault" in keys) return fault(keys.fault);
   if (!keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY)) return { value: keys };
   return fault(
-    "has a public key, the example of an early version: rotate the master key with the version that took it",
+    "has a public key, the example of an early version: rotate the master key with the version that accepted it",
   );
 }
 
@@ -416,6 +416,6 @@ function databaseFaults(env: object, taking = 1): string[] {
   const further = furtherDatabaseNames(env);
   const misnamed = databaseNamesFault(further);
   const bound = further.length + 1;
-  const tooMany = `EVENT_DATABASES is ${taking}; expected at most ${bound}, as many as are bound`;
+  const tooMany = `EVENT_DATABASES is ${taking}; expected at most ${bound}, the number of bound databases`;
   return [...(misnamed ? [misnamed] : []), ...(taking > bound ? [tooMany] : [])];
 }

@@ -290,7 +290,7 @@ test("takes events in as many databases as configured, at most in all that are b
     parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DB_1: {}, EVENT_DATABASES });
   expect(read("1").eventDatabases).toBe(1);
   expect(read("2").eventDatabases).toBe(2);
-  expect(() => read("3")).toThrow("EVENT_DATABASES is 3; expected at most 2, as many as are bound");
+  expect(() => read("3")).toThrow("EVENT_DATABASES is 3; expected at most 2, the number of bound databases");
   for (const nonsense of ["0", "-1", "1.5", "two", ""])
     expect(() => read(nonsense)).toThrow("EVENT_DATABASES");
 });

@@ -19,5 +19,5 @@ export const refusesOwnAttempts: MiddlewareHandler<ApiEnv> = async (c, next) => 
 };
 
 const LOOP =
-  `The request carries the ${MARKER} header of this deployment: it is one of its own attempts, whose event would go round ` +
-  "in circles. Point the destination at another receiver, or remove the header";
+  `The request carries the ${MARKER} header of this deployment: it is one of its own attempts, whose event would ` +
+  "loop. Point the destination at another receiver, or remove the header";

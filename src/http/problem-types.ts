@@ -39,7 +39,7 @@ export const problemTypes = {
     title: "Not found",
     meaning: "Nothing with this path or id exists, or it belongs to a tenant that the key may not see.",
     remedy:
-      "Check the path, the id, and the tenant of the key. What retention has removed is not found either.",
+      "Check the path, the id, and the tenant of the key. Objects that retention has removed are not found either.",
     example: "There is no destination dst_3k9w5n2c8h6p0d4z7x1b",
   },
   405: {
@@ -87,14 +87,14 @@ export const problemTypes = {
     meaning:
       "The key has reached its rate limit, or the address has sent too many requests without a valid key.",
     remedy:
-      "Wait for the seconds in `Retry-After`. Then send larger batches, read larger pages, or ask less often.",
+      "Wait for the seconds in `Retry-After`. Then send larger batches, read larger pages, or send fewer requests.",
     example: "The key reads more often than its limit. Read larger pages, or less often",
   },
   500: {
     slug: "internal-error",
     title: "Internal error",
-    meaning: "A fault of Breakwater. The log line `request_failed` has it.",
-    remedy: "Report it with the time of the request. A repeat is safe, but probably fails too.",
+    meaning: "An error in Breakwater. The log line `request_failed` describes it.",
+    remedy: "Report it with the time of the request. A repeat is safe, but will probably fail too.",
     example: "The request could not be processed. It is safe to send it again.",
   },
   503: {
@@ -103,7 +103,7 @@ export const problemTypes = {
     meaning:
       "A temporary problem of the platform, or a deployment whose configuration `detail` finds invalid. The request may or may not have taken effect.",
     remedy:
-      "Repeat the request after the seconds in `Retry-After`: events with an `Idempotency-Key`. Before you repeat another write, check whether it took effect.",
+      "Repeat the request after the seconds in `Retry-After`: for events, with an `Idempotency-Key`. Before you repeat another write, check whether it took effect.",
     example: "The destination's gate cannot be reached at the moment",
   },
 } as const satisfies Readonly<Record<number, ProblemType>>;

@@ -126,7 +126,7 @@ export function failedRequest(log: Log, request: Readonly<{ method: string; path
 
 /** Whether a write was made is unknown: where the client may name what it creates, a repeat of it is a 409. */
 const INTERRUPTED =
-  "The database cannot be reached at the moment. Look whether the change was made before repeating it";
+  "The database cannot be reached at the moment. Check whether the change was made before you repeat it";
 
 /** The refusal of a request that an unexpected error has ended: the error is in the log, and not described. */
 export function unexpectedError(error: unknown): Refused<"internal" | "unavailable"> {

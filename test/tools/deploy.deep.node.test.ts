@@ -248,7 +248,7 @@ describe("a configuration that cannot work is refused before anything is done", 
     [
       "more databases for events than there are",
       toml.replace("[vars]", '[vars]\nEVENT_DATABASES = "2"'),
-      "vars: EVENT_DATABASES is 2; expected at most 1, as many as are bound\n",
+      "vars: EVENT_DATABASES is 2; expected at most 1, the number of bound databases\n",
     ],
     [
       "a missing consumer",

@@ -29,7 +29,7 @@ const permission = { scope: "admin" } as const;
 /** Refused before anything is looked up, so that no answer says which names are taken. */
 export function refuseApplications({ tenant }: Principal): Refused<"forbidden"> | undefined {
   if (tenant === undefined) return undefined;
-  const detail = "The key is bound to a tenant: it creates, changes and deletes no applications";
+  const detail = "The key is bound to a tenant: it cannot create, change or delete applications";
   return { kind: "forbidden", detail };
 }
 
@@ -75,7 +75,7 @@ const BEING_CHANGED = "The application is being changed by another request";
 
 /** Two names for one customer would be two tenants, each without the other's endpoints. */
 function namedLikeTenant(uid: string): Refused<"conflict"> {
-  const fault = `is "${uid}", the name of a tenant that is no application`;
+  const fault = `is "${uid}", the name of a tenant that is not an application`;
   const expected = "another uid; the native API reaches that tenant by its name";
   return conflictAt("uid", { field: "uid", fault, expected });
 }

@@ -41,7 +41,7 @@ export const requestAction = service(
     const length = JSON.stringify(input).length;
     if (length > MOST_CHARACTERS)
       return conflict(
-        `A person is to read what is approved: the arguments have ${length} characters, and may have ${MOST_CHARACTERS}`,
+        `The arguments have ${length} characters, but may have ${MOST_CHARACTERS}, because a person reads them before approving`,
       );
     const { tenant = null, key = null, session, visit, expiresAt = Number.POSITIVE_INFINITY } = principal;
     const sessionId = visit === undefined ? null : (session?.id ?? null);
@@ -55,7 +55,7 @@ export const requestAction = service(
     );
     if (same) return ok(viewAt(now())(same));
     if (waiting.length >= MOST_PENDING)
-      return conflict(`${MOST_PENDING} actions wait for a person's decision; expected fewer`);
+      return conflict(`${MOST_PENDING} actions wait for a person's decision already`);
     const at = now();
     const action = await insertAction(db, {
       ...{ id: newAgentActionId(), tenant, keyId: key, sessionId, tool, input, state: "pending" },
@@ -91,7 +91,9 @@ export const decideAction = actionService(
   async ({ services: { db, now }, changed }, found, { id, decision }: Decision) => {
     const decided = await decideOnce(db, id, decision, now());
     if (decided === undefined)
-      return conflict(`The action is ${viewAt(now())(found).state} by now: it can be decided once, in time`);
+      return conflict(
+        `The action is ${viewAt(now())(found).state} already: it can be decided only once, before it expires`,
+      );
     const action = decision === "approved" ? "agent_action.approved" : "agent_action.refused";
     changed(action, decided, { tool: { from: null, to: decided.tool } });
     return ok(viewAt(now())(decided));

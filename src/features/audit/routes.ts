@@ -12,7 +12,7 @@ export function registerAudit(api: Api): void {
   serve(api, "get", "/v1/audit", getAuditEntries, {
     tags,
     summary: "List changes",
-    description: "The newest first. Kept for `AUDIT_DAYS`.",
+    description: "The newest first. Entries are stored for `AUDIT_DAYS`.",
     query: auditQuery,
     input: ({ query: { cursor: before, limit, ...range } }) => ({ ...range, before, limit: limit + 1 }),
     view: (entries, _, { query }) => pageFrom(entries, query.limit, ({ id }) => entryNumber(id)),

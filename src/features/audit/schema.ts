@@ -26,7 +26,7 @@ export const actorSchema = z.object({
     .string()
     .nullable()
     .describe("The API key, or the one that the session or link came from; null for `ADMIN_KEY`."),
-  session: z.string().nullable().describe("The session at the dashboard, or the portal link."),
+  session: z.string().nullable().describe("The dashboard session, or the portal link."),
   person: z.string().nullable().openapi({
     description:
       "The person who had signed in by Cloudflare Access, by email, or the service token; null for others.",
@@ -39,9 +39,7 @@ export const entrySchema = documented("AuditEntry", {
   at: time,
   tenant: z.string().nullable().describe("Null for changes of the deployment."),
   actor: actorSchema.extend({
-    approver: actorSchema
-      .optional()
-      .describe("The person who approved an agent's action; left out for everything else."),
+    approver: actorSchema.optional().describe("The person who approved an agent's action; absent otherwise."),
   }),
   action: z.enum(auditActions),
   subject: z.string().describe("The id of the changed object."),

@@ -250,7 +250,7 @@ async function triedNow(call: Call, all: readonly FoundDelivery[]): Promise<read
 }
 
 const NOT_OPEN = conflict(
-  "The delivery neither waits nor is it to be retried: there is no attempt to make now",
+  "The delivery is neither waiting nor to be retried: there is no attempt to make now",
 );
 
 async function triedAt(
@@ -286,7 +286,7 @@ async function triedAt(
 
 /** The gate's refusal with its reason and its end. */
 function refusedAtGate({ reason, until }: Refusal, now: number) {
-  const end = until === null ? "until somebody changes that" : `until ${isoTime(until)}`;
+  const end = until === null ? "until this is changed" : `until ${isoTime(until)}`;
   const why = `Its destination admits no attempt now (${reason.replaceAll("_", " ")}), ${end}`;
   const retryAfterS = until === null ? undefined : Math.max(1, Math.ceil((until - now) / 1000));
   return { ...conflict(why), ...(retryAfterS !== undefined && { retryAfterS }) };
@@ -295,7 +295,7 @@ function refusedAtGate({ reason, until }: Refusal, now: number) {
 // ── Cancelling ──
 
 const IN_FLIGHT = conflict("An attempt of the delivery is under way. Repeat the request when it has failed");
-const JUST_ENDED = conflict("The delivery has just ended, or an attempt of it has begun: look at it again");
+const JUST_ENDED = conflict("The delivery has just ended, or an attempt of it has begun: read it again");
 
 /** Cancels a delivery that has not ended. One that is cancelled already stays as it is. */
 export const cancelOneDelivery = deliveryService(repairing, async (call, found, id) => {

@@ -49,9 +49,9 @@ const tailRoute = createRoute({
   summary: "Watch deliveries",
   description:
     "The deliveries of events that are accepted from now on, each when it is queued and whenever its state changes, as " +
-    "server-sent events, looked for every three seconds. The response ends after a minute: connect again with the last " +
-    "`id` in the header `Last-Event-ID`, as an `EventSource` does by itself. An event `gap` says that more has come " +
-    "than is shown; the list of deliveries has all of it.",
+    "server-sent events, polled every three seconds. The response ends after a minute: connect again with the last " +
+    "`id` in the header `Last-Event-ID`, as an `EventSource` does by itself. An event `gap` says that some have been " +
+    "omitted; the list of deliveries has all.",
   tags,
   request: { query: tailQuery },
   responses: {
@@ -68,7 +68,7 @@ const retriedDeliveries = documented("DeliveryRetries", {
         delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
         problem: problemSchema
           .optional()
-          .describe("Why it is not sent again, as the answer about it alone would say."),
+          .describe("Why it is not sent again: the problem that a separate request would get."),
       }),
     )
     .describe("For each delivery, in the order given, either `delivery` or `problem`."),
@@ -94,7 +94,7 @@ export function registerDeliveries(api: Api): void {
     description:
       "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
       "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
-      "log is kept. A delivery that has not ended is refused with 409.",
+      "log stays. A delivery that has not ended is refused with 409.",
     responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
   });
 
@@ -103,7 +103,7 @@ export function registerDeliveries(api: Api): void {
   serve(api, "post", "/v1/deliveries/retry", retryDeliveries, {
     summary: "Send several deliveries again",
     tags,
-    description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused by itself.`,
+    description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused separately.`,
     body: deliveryIds,
     input: ({ json }) => json.delivery_ids,
     view: (all) => ({
@@ -151,11 +151,11 @@ export function registerDeliveries(api: Api): void {
   });
 
   serve(api, "get", "/v1/deliveries/{id}/attempts/{at}", getAttempt, {
-    summary: "Show an attempt with request and answer",
+    summary: "Show an attempt with its request and response",
     tags,
     description:
-      "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
-      "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
+      "If the deployment stores exchanges (R2), those marked as `archived` in the delivery's log are shown as they " +
+      "were, with up to 64 KB of the response. Of others, the log has the beginning of the response.",
     params: attemptParam,
     input: ({ param: { id: delivery, at } }) => ({ delivery, at }),
     responses: answers(200, attemptSchema, "The attempt.", 404),
@@ -175,17 +175,17 @@ export function registerDeliveries(api: Api): void {
     summary: "Skip a dead delivery that holds its key",
     tags,
     description:
-      'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
+      'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key continue with ' +
       "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
-    responses: answers(200, deliverySchema, "The delivery, which holds its key no longer.", 404, 409),
+    responses: answers(200, deliverySchema, "The delivery, which no longer holds its key.", 404, 409),
   });
 
   serve(api, "get", "/v1/destinations/{id}/blocked-keys", getBlockedKeys, {
     summary: "List the blocked keys of a destination",
     tags: ["Destinations"],
     description:
-      "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
-      "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
+      "The keys of a destination with `ordering` whose deliveries wait for the first one, or that are held, each " +
+      "with that first delivery. A page examines a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
     query: blockedKeysQuery,
     view: ({ keys, next }) => pageWithNext(keys.map(blockedKeyView), next),
     responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
@@ -196,7 +196,7 @@ export function registerDeliveries(api: Api): void {
     tags: ["Destinations"],
     description:
       "Cancels the deliveries that are `waiting` for the destination, all or some, and those `queued` behind others of their keys; " +
-      "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
+      "others that are `queued` or `retrying` must be cancelled individually. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
       "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
     optionalBody: waitingQuery,
     input: ({ param: { id: destination }, json }) => ({ ...json, destination }),

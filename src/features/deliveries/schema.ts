@@ -57,9 +57,7 @@ const attempt = z.object({
   archived: z
     .literal(true)
     .optional()
-    .describe(
-      "There is more of the response than here, and of the request: `GET /v1/deliveries/{id}/attempts/{at}`.",
-    ),
+    .describe("More of the response, and the request, is stored: `GET /v1/deliveries/{id}/attempts/{at}`."),
 });
 
 export const deliverySchema = documented("Delivery", {
@@ -93,7 +91,7 @@ export const deliverySchema = documented("Delivery", {
     .string()
     .optional()
     .describe(
-      "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
+      "With the reason `transform_failed`, when the delivery is read alone: the transformation's fault, and where it is.",
     ),
   group: z
     .string()
@@ -185,8 +183,8 @@ export const attemptSchema = documented("Attempt", {
   archive: z
     .enum(archiveStates)
     .describe(
-      "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
-        "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
+      "`kept`: the request and the response are as they were. Otherwise the response is the beginning that the delivery's " +
+        "log has: `none`, because there was no more to store; `missing`, because it could not be stored, or is not stored yet; " +
         "`unavailable`, because it cannot be read at the moment.",
     ),
   request: z
@@ -211,7 +209,7 @@ export const attemptSchema = documented("Attempt", {
       ...encoded,
       is_whole: z
         .boolean()
-        .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`),
+        .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are stored.`),
     })
     .nullable()
     .describe("Null when there was none, or when it was not stored."),
@@ -241,8 +239,8 @@ export const repairQuery = strict({
   action: z
     .enum(repairActions, { error: `expected ${repairActions.join(" or ")}` })
     .describe(
-      "`retry` sends those that have ended once more, delivered ones too, and attempts those that are to be retried now. " +
-        "`cancel` ends those that have not ended.",
+      "`retry` sends ended deliveries once more, delivered ones too, and attempts at once those that are to be retried. " +
+        "`cancel` ends the others.",
     ),
   ...deliveryConditions,
   status: wholeNumberOf(STATUS_EXPECTED, 100)

@@ -196,7 +196,7 @@ const DERIVED: Readonly<Record<string, string>> = {
 function derivedReasonErrors(reason: string | undefined): FieldError[] {
   const expected = reason === undefined ? undefined : DERIVED[reason];
   if (expected === undefined) return [];
-  return [{ field: "reason", fault: `is ${reason}, which is worked out as a delivery is shown`, expected }];
+  return [{ field: "reason", fault: `is ${reason}, which is computed when a delivery is shown`, expected }];
 }
 
 /** The tenant of a destination, deleted or not; an id that names none has a tenant without events. */

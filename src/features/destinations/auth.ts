@@ -93,8 +93,7 @@ export const authInput = z
         audience: plainText("the audience", 1024).nullish(),
         params: params.nullish().openapi({
           type: ["object", "null"],
-          description:
-            "Further parameters of the token request. They are shown: nothing secret belongs here.",
+          description: "Further parameters of the token request. They are shown, so they must not be secret.",
         }),
         client_auth: clientAuth
           .nullish()
@@ -109,7 +108,7 @@ export const authInput = z
   .openapi("DestinationAuthInput", {
     description:
       "How requests authenticate at the receiver: HTTP Basic, a bearer token, a key in a header, or an access token of OAuth " +
-      "2 client credentials. Replaced as a whole. Passwords, tokens and secrets are sealed, and never shown.",
+      "2 client credentials. Replaced as a whole. Passwords, tokens and secrets are encrypted, and never shown.",
     example: { kind: "basic", username: "breakwater", password: "correct-horse-battery" },
   });
 
@@ -175,7 +174,7 @@ export function shownAfter({ auth }: Given, stored?: Pick<Destination, "auth">) 
 export function conflictErrors({ auth, headers, kind }: Given, stored?: Destination): FieldError[] {
   const target = stored ? kindNameOf(stored.url) : (kind ?? "https");
   if (auth && (target === "queue" || target === "poll")) {
-    const expected = `none: ${target === "poll" ? "consumers poll with an API key" : "who may read the queue is the matter of its account"}`;
+    const expected = `none: ${target === "poll" ? "consumers poll with an API key" : "the queue's account decides who may read it"}`;
     return errorAt("auth", `is for requests, and a destination of the kind ${target} gets none`, expected);
   }
   const shown = shownAfter({ auth }, stored);

@@ -41,7 +41,7 @@ export const certifyDestination = destinationService(
     const certification: Certification = { at: services.now(), checks: [...ran.checks] };
     const stored = { certification: JSON.stringify(certification) };
     const row = await changeDestination(services.db, id, stored, tenant, { url });
-    if (row === undefined) return conflict("The destination was changed while the suite ran");
+    if (row === undefined) return conflict("The destination was changed while the test ran");
     const is_certified = isCertified(certification);
     changed("destination.certified", row, { is_certified: { from: null, to: is_certified } });
     return ok(certificationView(certification));
@@ -64,7 +64,7 @@ export const certificationSchema = documented("Certification", {
     z.object({
       ...zodFieldsOf(certificationOutcomeFields),
       reason: z.string().optional().describe("Why it failed, as a sentence."),
-      fix: z.string().optional().describe("How to mend that."),
+      fix: z.string().optional().describe("How to fix it."),
     }),
   ),
 });

@@ -159,9 +159,7 @@ const texts = { kind: "record", of: { kind: "text" } } as const;
 /** Its name among those of its tenant. */
 export const nameFields = {
   uid: field({
-    given: uidField
-      .nullish()
-      .describe("Your own name for it, which no other destination of the tenant has at the same time."),
+    given: uidField.nullish().describe("Your own name for it, unique among the tenant's destinations."),
     shown: z.string().nullable(),
     of: ({ uid }) => uid,
     columns: (uid) => ({ uid }),
@@ -169,7 +167,7 @@ export const nameFields = {
     input: {
       kind: "text",
       part: "identity",
-      hint: "An ID of your own, which no other destination of the tenant has.",
+      hint: "An ID of your own, unique among the tenant's destinations.",
     },
     svix: { name: "uid" },
   }),
@@ -388,8 +386,8 @@ export const contentFields = {
         type: "object",
         additionalProperties: { type: "integer", minimum: 1 },
         description:
-          "The versions of event types that it gets, by type, for events that are accepted from now on. Of a type that is " +
-          "not there, the newest at its creation. Null: of all types.",
+          "The versions of event types that it gets, by type, for events that are accepted from now on. For a type that is " +
+          "not listed, the newest at its creation. Null: for all types.",
       }),
     shown: z.record(z.string(), z.int()),
     of: ({ eventVersions }) => pinsIn(eventVersions)?.at(-1)?.pins ?? {},

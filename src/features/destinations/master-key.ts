@@ -24,12 +24,12 @@ export const masterKeyRotation = documented("MasterKeyRotation", {
   rotated: z
     .int()
     .describe(
-      "How many destinations had a secret, headers, `auth`, a token or a notice channel sealed again.",
+      "How many destinations had a secret, headers, `auth`, a token or a notice channel encrypted again.",
     ),
   unreadable: z
     .array(z.string())
     .describe(
-      "Destinations of which a secret, a header, `auth`, a token or a notice channel cannot be opened with any of the keys.",
+      "Destinations with a secret, a header, `auth`, a token or a notice channel that none of the keys can decrypt.",
     ),
   next_cursor: z.string().nullable().describe("The cursor of the next step; null at the end."),
 });

@@ -273,7 +273,7 @@ function registerDestinationTest(api: Api): void {
     summary: "Test a receiver's conformance",
     tags,
     description:
-      "Sends the endpoint at most eight signed requests, right ones and forged ones, one after the other, and judges each by " +
+      "Sends the endpoint at most eight signed requests, valid and forged ones, one after the other, and judges each by " +
       "the status and the time of its answer. They are events of the type `breakwater.test` with ids that begin with `test_`; " +
       "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
       "`Retry-After` holds the destination, and for at most 45 seconds.",
@@ -296,8 +296,8 @@ function registerDestinationPreview(api: Api): void {
     description:
       `Shows which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
       "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
-      `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
-      "others post much, or events are large, fewer events are shown.",
+      `changed or sent. It reads the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and 8 MB of bodies: if ` +
+      "others post a lot, or events are large, fewer events are shown.",
     middleware: [withinAnyReadLimit],
     optionalBody: destinationDraft,
     responses: answers(200, previewSchema, "The last events, and whether each would be taken.", "body", 404),

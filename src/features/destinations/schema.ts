@@ -92,7 +92,7 @@ export const newDestination = strict({
   handshake: trueOrFalse
     .optional()
     .describe(
-      "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
+      "Whether to request the receiver's permission first (CloudEvents webhook validation, OPTIONS). The rate that it " +
         "allows becomes the destination's rate.",
     ),
   status: statusField.optional().describe("`paused` creates it paused: its events wait until it is resumed."),

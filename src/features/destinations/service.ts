@@ -471,6 +471,6 @@ function subscriptionErrors(input: DestinationInput, stored: Destination): Field
     const given = input[name as keyof typeof fixed];
     return given !== undefined && canonicalJson(given) !== canonicalJson(value);
   });
-  const [fault, expected] = ["is that of an MCP Events subscription", "it to be left: subscribe anew"];
+  const [fault, expected] = ["is that of an MCP Events subscription", "it to stay: subscribe again"];
   return others.map(([field]) => ({ field, fault, expected }));
 }

@@ -11,9 +11,9 @@ export function registerErasures(api: Api): void {
     summary: "Erase the content of events",
     tags,
     description:
-      "Removes bodies, request headers, tags, and what receivers have answered, for good; the events stay listed. Deliveries " +
+      "Permanently removes bodies, request headers, tags and receivers' responses; the events stay listed. Deliveries " +
       "that have not ended are cancelled (`erased`). An attempt that is under way at that moment may still arrive. The " +
-      "erasure completes a quarter of an hour after it has gone through at the earliest: it looks once more then.",
+      "erasure completes after a second pass, a quarter of an hour after the first.",
     body: newErasure,
     view: erasureView,
     responses: answers(202, erasureSchema, "The erasure; it begins at once.", "body", 404, 409),

@@ -34,7 +34,7 @@ export const erasureSchema = documented("Erasure", {
     .array(z.int())
     .describe(
       "Bundles that could not be read, a hundred at most: they may have content that was to be erased. Once the operator has " +
-        "mended or removed them, another erasure erases the rest.",
+        "repaired or removed them, another erasure erases the rest.",
     ),
   created_at: time,
   ended_at: time.nullable(),

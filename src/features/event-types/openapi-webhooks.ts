@@ -48,7 +48,7 @@ export function webhooksIn(document: Json): readonly WebhookType[] | readonly We
     document[key] === undefined ? [] : [[key, document[key]] as const],
   );
   const odd = maps.find(([, map]) => !isJsonObject(map));
-  if (odd) return [faultAt([odd[0]], "is no object", "webhooks by their names")];
+  if (odd) return [faultAt([odd[0]], "is not an object", "webhooks by their names")];
   const items = new Map(maps.flatMap(([key, map]) => namesIn(key, map as Json)));
   if (items.size === 0) return [faultAt([], "has no webhooks", "some under webhooks or x-webhooks")];
   if (items.size > MOST_WEBHOOKS)
@@ -119,7 +119,7 @@ const MAX_NAME = 128;
 function faultOfName(name: string): readonly [fault: string, expected: string] | undefined {
   if (name.length <= MAX_NAME && /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/.test(name)) return undefined;
   return [
-    "is no name of an event type",
+    "is not a valid name of an event type",
     `letters, digits, _ and -, in parts joined by dots, at most ${MAX_NAME} characters`,
   ];
 }
@@ -183,13 +183,13 @@ function follow(document: Json, path: Path): Place | WebhookFault {
   for (let hops = 0; hops <= MOST_HOPS; hops++) {
     const value = valueAt(document, at);
     if (!isJsonObject(value))
-      return faultAt(at, value === undefined ? "is missing" : "is no object", "an object");
+      return faultAt(at, value === undefined ? "is missing" : "is not an object", "an object");
     if (value.$ref === undefined) return { path: at, value };
     const to = pathOf(value.$ref);
     if (to === undefined) return faultAt([...at, "$ref"], ...ELSEWHERE);
     at = to;
   }
-  return faultAt(path, `refers through more than ${MOST_HOPS} others`, "a shorter way");
+  return faultAt(path, `refers through more than ${MOST_HOPS} others`, "fewer references");
 }
 
 const ELSEWHERE = ["leads elsewhere", "# and a place in this document: others are not fetched"] as const;

@@ -129,7 +129,7 @@ function registerVersions(api: Api): void {
     summary: "Publish a version of an event type",
     tags,
     description:
-      "The next version of `data`, which events have from then on. Destinations that there are keep the version that they get, " +
+      "The next version of `data`, which events have from then on. Existing destinations still get their version, " +
       "by the conversion. Not for keys that are bound to a tenant.",
     params: versionParam,
     body: newEventVersion,
@@ -166,7 +166,7 @@ function registerVersions(api: Api): void {
     summary: "List which destinations get which version",
     tags,
     description:
-      "Of a page of destinations, those that take the type, with the version that they get of events accepted now. A page may " +
+      "The destinations of a page that take the type, with the version that they get for events accepted now. A page may " +
       "have fewer than `limit`.",
     params: typeParam,
     query: strict({ limit: limitParam, cursor: cursorParam(z.string()) }),

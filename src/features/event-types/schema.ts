@@ -41,7 +41,7 @@ export const typeSchema = z
     example: z.unknown().describe("An example of `data`; null when there is none."),
     validate: z.boolean(),
     archived: z.boolean(),
-    version: z.int().describe("The newest version, which `schema` and `example` are of."),
+    version: z.int().describe("The newest version, to which `schema` and `example` belong."),
     retention_days: retentionDaysField,
     created_at: time,
     updated_at: time,
@@ -88,8 +88,8 @@ export const importedTypesSchema = documented("ImportedEventTypes", {
       action: z
         .enum(importActions)
         .describe(
-          "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: in a dry run " +
-            "alone; the import is refused as a whole.",
+          "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: only in a dry run; " +
+            "otherwise the import is refused as a whole.",
         ),
       version: z.int().nullable().describe("The newest version afterwards."),
       errors: z.array(z.string()).openapi({ description: "Why it is refused.", example: [] }),
@@ -103,7 +103,7 @@ const conversion = textField(`a text of at most ${MOST_TEMPLATE} characters`, {
   min: 1,
   max: MOST_TEMPLATE,
 }).describe(
-  "Makes `data` of the version before of this one's: a JSON value with Liquid in its strings, in the language of " +
+  "Makes `data` of the previous version from this version's: a JSON value with Liquid in its strings, in the language of " +
     "transformations.",
 );
 
@@ -127,11 +127,11 @@ export const eventVersionChange = strict({
   deprecated_at: timeParam
     .nullable()
     .optional()
-    .describe("Since when endpoints should not get it any more; deliveries say it in `Deprecation`."),
+    .describe("From when on endpoints should no longer get it; sent in the header `Deprecation`."),
   sunset_at: timeParam
     .nullable()
     .optional()
-    .describe("When it is to end; deliveries say it in `Sunset`. Nothing happens then by itself."),
+    .describe("When it is to end; sent in the header `Sunset`. Nothing happens automatically."),
 }).openapi("EventVersionChange");
 
 export const eventVersionSchema = z
@@ -139,7 +139,7 @@ export const eventVersionSchema = z
     version: z.int(),
     schema: z.unknown().describe("Null when there is none."),
     example: z.unknown().describe("Null when there is none."),
-    conversion: z.string().nullable().describe("To the version before; null of the first one."),
+    conversion: z.string().nullable().describe("To the version before; null for the first one."),
     published_at: time,
     deprecated_at: time.nullable(),
     sunset_at: time.nullable(),
@@ -166,8 +166,8 @@ export const versionCheckSchema = documented("EventVersionCheck", {
       tenant: z.string(),
       events: z.int(),
       refused: z.int().describe("Do not fit the new schema."),
-      failed: z.int().describe("Fit it, and the conversion fails."),
-      unfit: z.int().describe("Are converted to what does not fit the version before."),
+      failed: z.int().describe("Fit it, but their conversion fails."),
+      unfit: z.int().describe("Are converted, but the result does not fit the version before."),
       faults: z.array(z.string()),
     }),
   ),

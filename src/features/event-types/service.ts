@@ -133,7 +133,7 @@ export const deleteEventType = service(changingTypes, async ({ services, changed
   if (!(await removeEventType(services.db, name))) {
     if (!(await findEventType(services.db, name))) return missing("event type", name);
     return conflict(
-      "The event type has versions, which endpoints get its events in; it can be archived instead",
+      "The event type has several versions, in which endpoints get its events; archive it instead",
     );
   }
   changed("event_type.deleted", { id: name, tenant: null });

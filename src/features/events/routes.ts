@@ -73,9 +73,9 @@ export function registerEvents(api: Api): void {
   serve(api, "get", "/v1/events", findEvents, {
     summary: "List events",
     description:
-      "The newest first, those without a destination too, for as long as the deployment keeps them. A page looks at up to " +
+      "The newest first, those without a destination too, for as long as the deployment keeps them. A page reads up to " +
       `${BUNDLES_LOOKED_AT} bundles, which other tenants' events share: it may be short, or empty, and still have a ` +
-      "`next_cursor`; `looked_back_to` says how far it has come. Deliveries are shown with each event, and listed at " +
+      "`next_cursor`; `looked_back_to` shows the progress. Deliveries are shown with each event, and listed at " +
       "`/v1/deliveries`.",
     tags,
     query: eventQuery,

@@ -57,7 +57,7 @@ const optionFields = {
   destination_ids: nonEmptyList(textField("the id of a destination"), MAX_DESTINATIONS, "ids of destinations")
     .optional()
     .describe(
-      "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
+      "Only these of the tenant's destinations get the event, if their `event_types`, `channels` and `filter` match.",
     ),
   tags: nonEmptyList(eventTag, MAX_TAGS, "tags")
     .optional()
@@ -82,7 +82,7 @@ const optionFields = {
       additionalProperties: { type: "string" },
       description:
         "Headers to send with this event's deliveries. The destination's own headers and Breakwater's are set over " +
-        "them. They are stored like the data: no place for secrets.",
+        "them. They are stored like the data, so don't put secrets in them.",
     }),
   ordering_key: textField(`1 to ${MAX_ORDERING_KEY} characters`, { min: 1, max: MAX_ORDERING_KEY })
     .optional()
@@ -99,7 +99,7 @@ const optionFields = {
   version: wholeNumberOf("the number of the type's newest version", 1)
     .optional()
     .describe(
-      "The version of its type that `data` has. It is refused unless it is the newest, the one that is expected without it.",
+      "The version of the type that `data` follows. It must be the newest, which is also the default.",
     ),
 };
 

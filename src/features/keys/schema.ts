@@ -43,8 +43,8 @@ export const newKeySchema = strict({
     .enum(["dashboard"], { error: 'expected "dashboard"' })
     .nullish()
     .describe(
-      "`dashboard`: what an agent changes with this key waits until a person approves it at the dashboard. The key does " +
-        "nothing that needs `admin` but by MCP. When left out, nothing has to be approved.",
+      "`dashboard`: changes that an agent makes with this key wait until a person approves them in the dashboard. The key may " +
+        "use the scope `admin` only by MCP. If omitted, no approval is needed.",
     ),
 }).openapi("NewApiKey");
 

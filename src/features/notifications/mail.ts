@@ -106,7 +106,7 @@ function mailAbout({ type, data }: OperationalEvent) {
     ...facts.map(([name, value]) => `${name}: ${value}`),
     ...(link === undefined ? [] : ["", link]),
     "",
-    "There is at most one mail an hour about the same thing. Everything is in the log, and goes as events to",
+    "There is at most one mail an hour about the same problem. Everything is in the log, and is sent as events to",
     "the destinations of the tenant operator.",
   ].join("\n");
   return { subject: [title, subject].filter(Boolean).join(": "), text };
@@ -115,7 +115,7 @@ function mailAbout({ type, data }: OperationalEvent) {
 const DISABLED = ["gone", ...disableReasons] as const;
 
 const disabledTexts: Readonly<Record<(typeof DISABLED)[number], string>> = {
-  gone: "It answered 410 Gone, which says that it takes no more events.",
+  gone: "It answered 410 Gone: it takes no more events.",
   rejecting: "It has rejected more than a hundred deliveries in a row.",
   failing: "Nothing could be delivered to it for five days.",
   transform_failing: "Its transformation has failed for more than forty deliveries.",
@@ -151,7 +151,7 @@ function disabledMail(
     `Your endpoint ${name} (${id}) gets no more events.`,
     disabledTexts[reason],
     "",
-    "Events for it are kept, and wait until it is resumed or their time limit ends. Repair the endpoint, send",
+    "Events for it are stored, and wait until it is resumed or their time limit ends. Repair the endpoint, send",
     "it a test event, and resume it.",
     ...(link === undefined ? [] : ["", "This link opens your portal once, within a week:", link]),
   ].join("\n");

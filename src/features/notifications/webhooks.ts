@@ -51,7 +51,7 @@ const consumerLag = z.object({
   consumer: z.string().openapi({ example: "billing" }),
   lag_s: z
     .int()
-    .describe("For how many seconds the oldest event that it has not committed could be fetched."),
+    .describe("For how many seconds the oldest event that it has not committed has been ready to fetch."),
   fetched_at: time.nullable().describe("When it last fetched, accurate to the minute."),
 });
 
@@ -109,7 +109,7 @@ export const operationalEvents: Readonly<
         .optional()
         .describe(
           "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
-            "`unreachable` gates did not answer. The check after it goes on with the others.",
+            "`unreachable` gates did not answer. The next check continues with the others.",
         ),
     }),
   },

@@ -11,7 +11,7 @@ export function registerPolling(api: Api): void {
     tags,
     summary: "Fetch the next events",
     description:
-      "For destinations of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
+      "For destinations of the kind `poll`. The page is reserved for the consumer until `visibility_s` has passed: what is not committed by " +
       "then is handed out again, so an event may come twice, and none is skipped.",
     query: pollQuery,
     responses: answers(200, pollPage, "The next page; it may be empty.", 404, 409, 422),
@@ -35,7 +35,7 @@ export function registerPolling(api: Api): void {
   serve(api, "post", "/v1/destinations/{id}/poll/seek", seekPoll, {
     tags,
     summary: "Set a consumer's position",
-    description: "Pages that are handed out, and events that were returned, count no longer.",
+    description: "Pages that are handed out and events that were returned are forgotten.",
     body: seekInput,
     responses: emptied("The consumer's next page begins there.", "body", 404, 409),
   });

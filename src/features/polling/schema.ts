@@ -88,14 +88,14 @@ const polledEvent = documented("PolledEvent", {
   headers: z
     .record(z.string(), z.string())
     .describe("The headers that an https receiver would get, with lower-case names."),
-  body: z.string().optional().describe("To the byte as it is signed."),
+  body: z.string().optional().describe("Byte for byte as it is signed."),
   body_base64: z.string().optional().describe("Of content that is not UTF-8, instead of `body`."),
   fault: z
     .string()
     .optional()
     .describe(
       "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
-        "Return it to get it again once the conversion is mended.",
+        "Return it to get it again once the conversion is corrected.",
     ),
 });
 

@@ -310,7 +310,7 @@ async function nextPage(
     if (page !== null && !(hasMoved && round < ROUNDS))
       return { page, deliveries, isLast, hasMoved, againAt };
   }
-  return tooMany("Others poll for the same consumer at this moment");
+  return tooMany("Other requests poll for the same consumer at the moment");
 }
 
 /**
@@ -372,7 +372,8 @@ async function inVersions(
   return polled;
 }
 
-const TOO_MUCH = "more has been converted than one page may have: return the event, or fetch smaller pages";
+const TOO_MUCH =
+  "the converted events are larger than one page may be: return the event, or fetch smaller pages";
 
 /** The message that a queue would get for the event. */
 async function polledEvent(
@@ -391,9 +392,9 @@ async function polledEvent(
 }
 
 const LATER_VERSION = "Some events can only be read by a later version of Breakwater";
-const MANY_PAGES = "The consumer has so many pages that are not committed that it gets no more";
-const MANY_RETURNED = "So many events are returned that no more can be";
-const MANY_CONSUMERS = "The destination has so many consumers that it gets no more";
+const MANY_PAGES = "The consumer has too many uncommitted pages";
+const MANY_RETURNED = "The consumer has too many returned events";
+const MANY_CONSUMERS = "The destination has too many consumers";
 
 function tooMany(detail: string): Refused<"too_many"> {
   return { kind: "too_many", detail, retryAfterS: BUSY_S };

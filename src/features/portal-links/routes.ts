@@ -9,7 +9,7 @@ export function registerPortalLinks(api: Api): void {
     tags: ["Portal"],
     summary: "Create a portal link",
     description:
-      "A link to the portal for a customer, who needs no key: it gives access to one tenant to whoever opens it first.",
+      "A link to the portal for a customer, who needs no key: it opens one tenant's portal, for whoever opens it first.",
     body: newPortalLink,
     input: ({ json: options, url: requestUrl }) => ({ options, requestUrl }),
     responses: answers(201, portalLink, "The link, which opens the tenant's portal once.", "body", 409),

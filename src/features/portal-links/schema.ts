@@ -20,15 +20,15 @@ export const newPortalLink = strict({
   access: zodOf(rulesShape)
     .nullish()
     .describe(
-      "The visitor's rights and limits, as far as they are narrower than `portal` of the tenant's settings. A right that is left " +
-        "out is as there.",
+      "The visitor's rights and limits, as far as they are narrower than `portal` of the tenant's settings. A right that is not " +
+        "given is as in the settings.",
     ),
   ...zodFieldsOf(appearanceFields),
   return_url: z
     .string({ error: RETURN_EXPECTED })
     .refine(isHttpsUrl, { error: RETURN_EXPECTED })
     .nullish()
-    .describe("A page of yours, https, that each page of the portal links back to."),
+    .describe("A page of yours (https) that each page of the portal links back to."),
 }).openapi("NewPortalLink");
 
 export const portalLink = documented("PortalLink", {

@@ -26,7 +26,7 @@ const startedReplays = documented("StartedReplays", {
         replay: replaySchema.optional(),
         problem: problemSchema
           .optional()
-          .describe("Why it is not replayed, as the answer about it alone would say."),
+          .describe("Why it is not replayed: the problem that a separate request would get."),
       }),
     )
     .describe("For each destination, in the order given, either `replay` or `problem`."),
@@ -48,7 +48,7 @@ export function registerReplays(api: Api): void {
   serve(api, "post", "/v1/replays/batch", startReplays, {
     summary: "Start replays of several destinations",
     tags,
-    description: `A replay of each of up to ${MOST_DESTINATIONS} destinations. Each is started or refused by itself.`,
+    description: `A replay of each of up to ${MOST_DESTINATIONS} destinations. Each is started or refused separately.`,
     body: replaysAtOnce,
     view: (started) => ({
       data: started.map(({ id: destination_id, result }) =>

@@ -46,8 +46,8 @@ export const newReplay = strict({
   matching: trueOrFalse
     .optional()
     .describe(
-      "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +
-        "said otherwise), or all of its tenant's. Content that is not JSON goes only to destinations with " +
+      "Of `missing`: whether only events are sent that match the destination's present settings (`true`, unless " +
+        "given otherwise), or all of its tenant's. Content that is not JSON goes only to destinations with " +
         '`body: "data"` in any case.',
     ),
 }).openapi("NewReplay");
@@ -96,7 +96,7 @@ export const replaySchema = documented("Replay", {
   requeued: z.int().describe("How many of them it has requeued, or planned."),
   delivered: z.int().describe("How many of those have been delivered since."),
   failed: z.int().describe("How many of those have ended otherwise since."),
-  current_rate_per_minute: z.number().describe("The rate now, adapted to how the deliveries do."),
+  current_rate_per_minute: z.number().describe("The rate now, adapted to the success of its deliveries."),
   created_at: time,
   updated_at: time,
   ended_at: time.nullable(),

@@ -206,7 +206,7 @@ function planErrors({ since, until, include, matching }: Planned, now: number): 
 
 const TOO_MANY = invalidField(
   "since",
-  `begins a range with more than ${LARGEST} deliveries`,
+  `starts a range with more than ${LARGEST} deliveries`,
   "a shorter range: replay it in parts",
 );
 

@@ -23,7 +23,7 @@ const rates = {
   timeout_rate: rate("The share of attempts that timed out."),
   storm_ratio: z.number().describe("Retries for each first attempt."),
   latency_ms: quantiles,
-  queue_delay_ms: quantiles.describe("How long after they were due attempts started."),
+  queue_delay_ms: quantiles.describe("How long after their due time attempts started."),
   waiting: z.int().describe("Deliveries that wait now; counted up to 1,000 for each destination."),
   retrying: z.int().describe("Deliveries with a retry to come."),
   dead_letters: z.int().describe("Dead deliveries that are stored; counted like the waiting ones."),
@@ -53,7 +53,7 @@ const statsSchema = documented("Stats", {
     .int()
     .nullable()
     .describe(
-      "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
+      "Requests since the beginning that repeated an earlier one by their `Idempotency-Key`; null for one tenant or destination.",
     ),
   keyed_requests: z
     .int()

@@ -110,7 +110,7 @@ export const subscribe = service(
     const id = await idOf(principal, tenant, params);
     const found = await destinationByUid(services.db, tenant, id);
     if (found && !isSubscription(found))
-      return conflict(`${id} is the uid of a destination that is no subscription`);
+      return conflict(`${id} is the uid of a destination that is not a subscription`);
     const { now } = services;
     if (found && !isDestinationOver(found, now())) return renewed(call, found, params);
     if (found) {

@@ -367,7 +367,7 @@ const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDesti
 
 const portableDestination = strict({
   id: textField("dst_ and 20 lower-case letters and digits", { pattern: idPatterns.destination }).describe(
-    "Kept: a destination of the tenant with this id is changed, else it is created.",
+    "A destination of the tenant with this id is changed; otherwise it is created with it.",
   ),
   ...portableFields,
   omitted: z
@@ -393,7 +393,7 @@ export const tenantDocument = strict({
     .optional()
     .describe(
       `Present where the document is too large for one import, which takes ${MOST_IMPORTED} destinations: into so many, of ` +
-        "which each has some of `destinations`, it is to be divided. Not looked at.",
+        "which each has some of `destinations`, it is to be divided. Ignored on import.",
     ),
   settings: tenantChange.optional(),
   destinations: z

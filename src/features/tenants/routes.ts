@@ -33,7 +33,7 @@ export function registerTenantDeletion(api: Api): void {
     summary: "Delete a tenant with everything",
     description:
       "Its destinations, its application of the Svix API and its settings are deleted, its keys revoked, its sessions ended, " +
-      "its portal links worthless, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
+      "its portal links invalidated, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
       "that are bound to a tenant.",
     view: erasureView,
     responses: answers(
@@ -66,7 +66,7 @@ export function registerTenantConfig(api: Api): void {
   serve(api, "post", "/v1/tenants/{tenant}/import", importTenant, {
     summary: "Import a tenant's configuration",
     description:
-      "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
+      "Creates the missing destinations, under their ids, and changes the existing ones; the secret of an existing one, " +
       "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
       "repeated.",
     ...common,

@@ -316,8 +316,8 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
 const Problems: FC = () => (
   <Chapter title="Problems">
     <p class="lede">
-      A request that fails is answered with <code>application/problem+json</code> (RFC 9457). Where fields are
-      at fault, each is listed with what is wrong and what is expected.
+      A request that fails is answered with <code>application/problem+json</code> (RFC 9457). If fields are at
+      fault, each is listed with what is wrong and what is expected.
     </p>
     {problemStatuses.map((status) => (
       <LinkedPart id={`problem-${status}`} title={`${status} ${problemTypes[status].title}`}>

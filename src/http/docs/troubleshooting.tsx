@@ -7,7 +7,7 @@ import { remedies, steps } from "./remedies.ts";
 
 export const Troubleshooting: FC = () => (
   <Chapter title="Troubleshooting">
-    <p class="lede">What to look at, in this order, when a delivery has not arrived.</p>
+    <p class="lede">What to check, in this order, when a delivery has not arrived.</p>
     <ol>
       {steps.map((step) => (
         <li>

@@ -60,8 +60,7 @@ export const decisions = [
 ] as const;
 
 function refuseAgent(agent: Principal | undefined, tool: Tool) {
-  if (agent === undefined)
-    return conflict("The agent's key or visit has ended, and nothing is changed for it");
+  if (agent === undefined) return conflict("The agent's key or visit has ended, so nothing is changed");
   const { confirm: _, ...rights } = agent;
-  return refuseWithout(tool.permission, rights) && conflict("The agent has lost the right to do that");
+  return refuseWithout(tool.permission, rights) && conflict("The agent no longer has the right to do that");
 }

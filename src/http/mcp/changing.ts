@@ -53,7 +53,7 @@ export const changingTools: readonly Tool[] = [
     name: "retry_deliveries",
     title: "Send deliveries again",
     description:
-      "Sends deliveries that have ended once more, with as many attempts as new ones. Each is sent or refused by itself. " +
+      "Sends deliveries that have ended once more, with as many attempts as new ones. Each is sent or refused separately. " +
       "Repair the receiver first.",
     permission: retryDeliveries.permission,
     input: deliveryIdsInput,
@@ -87,7 +87,7 @@ export const changingTools: readonly Tool[] = [
     title: "Start a replay",
     description:
       "Sends the dead, delivered or missing deliveries of a destination in a period once more, at a rate that adapts to its " +
-      "receiver. get_replay says how far it is.",
+      "receiver. get_replay shows its progress.",
     permission: startReplay.permission,
     input: strict({ ...newReplay.shape, destination_id: destinationIdField }),
     run: async (call, input) => mapOk(await startReplay(call, input), replayView),
@@ -138,7 +138,7 @@ export const changingTools: readonly Tool[] = [
     name: "set_filter",
     title: "Set which events a destination takes",
     description:
-      "Fields that are left out keep their values; null takes the condition away. Try them with preview_filter first: events " +
+      "Fields that are left out keep their values; null removes the condition. Try them with preview_filter first: events " +
       "that it does not take are not delivered.",
     permission: updateDestination.permission,
     isDestructive: true,
@@ -158,7 +158,7 @@ export const changingTools: readonly Tool[] = [
     title: "Rotate an ed25519 key",
     description:
       "Replaces the key pair of a destination that signs with ed25519; the new public key is shown. A shared secret is not " +
-      "rotated here, because it would have to be shown: that is done at the dashboard or in the portal.",
+      "rotated here, because it would have to be shown: do that in the dashboard or the portal.",
     permission: rotateSecret.permission,
     isDestructive: true,
     input: strict({ destination_id: destinationIdField, overlap_s, secret_version }),

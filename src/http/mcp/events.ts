@@ -89,7 +89,7 @@ export async function eventsResult(call: EventsCall, request: RpcRequest) {
 }
 
 const UNAPPROVED =
-  "A person approves what this key changes, and subscriptions are not asked for in that way: use a key without confirm";
+  "A person approves what this key changes, but subscriptions cannot be approved: use a key without confirm";
 
 class EventsFault extends Error {
   override readonly name = "EventsFault";
@@ -128,7 +128,7 @@ function refusalFault(
     case "forbidden":
       return eventsFault(request, "forbidden", detail);
     case "not_found": {
-      const mend = what === "event" ? ": events/list has those that there are" : "";
+      const mend = what === "event" ? ": events/list has the existing ones" : "";
       return eventsFault(request, "notFound", `${detail}${mend}`, { kind: what });
     }
     case "too_many": {

@@ -62,7 +62,7 @@ export const readingTools: readonly Tool[] = [
     name: "explain_delivery",
     title: "Explain a delivery",
     description:
-      "Why a delivery has not arrived, or how it did: its state and reason, what that means and what to do, when it " +
+      "Why a delivery has or has not arrived: its state and reason, what that means and what to do, when it " +
       "continues, its latest attempts, and the state of its destination.",
     permission: getDeliveryInFull.permission,
     input: strict({ delivery_id: deliveryIdField }),
@@ -74,7 +74,7 @@ export const readingTools: readonly Tool[] = [
     title: "Search",
     description:
       "Finds events, deliveries, destinations and replays by an id, by words of an event's type, tags or content, or by " +
-      "conditions. Shows where each event goes and how far it is.",
+      "conditions. Shows where each event goes and its progress.",
     permission: search.permission,
     input: strict({ q: searchQuery.shape.q, limit: pageLimitField, cursor: searchQuery.shape.cursor }),
     run: async (call, query) => {
@@ -95,7 +95,7 @@ export const readingTools: readonly Tool[] = [
     title: "List failing destinations",
     description:
       "Destinations that need attention now: paused by failures, behind an open circuit, held, failing, in a retry storm, " +
-      "or with keys that dead deliveries hold, those with the largest backlog first. Looks at up to a hundred destinations, the active ones.",
+      "or with keys that dead deliveries hold, those with the largest backlog first. Examines up to a hundred destinations, the active ones.",
     permission: getFleet.permission,
     input: strict({ tenant: tenantField, limit: pageLimitField }),
     run: async (call, { tenant, limit }) => {
@@ -313,7 +313,7 @@ export const readingTools: readonly Tool[] = [
   readingTool({
     name: "get_replay",
     title: "Show a replay",
-    description: "How far a replay is.",
+    description: "The progress of a replay.",
     permission: getReplay.permission,
     input: strict({ replay_id: replayIdField }),
     run: async (call, { replay_id }) => mapOk(await getReplay(call, replay_id), replayView),
@@ -322,7 +322,7 @@ export const readingTools: readonly Tool[] = [
   readingTool({
     name: "get_action",
     title: "Show an action",
-    description: "Whether a person has approved what you asked for, and what became of it.",
+    description: "Whether a person has approved the change that you requested, and its result.",
     permission: getAction.permission,
     input: strict({ action_id: actionIdField }),
     run: async (call, { action_id }) =>

@@ -44,7 +44,7 @@ const SERVERS = [{ url: "/" }];
 
 const EVENT_TYPES = {
   url: "/dashboard/event-types",
-  description: "The event types of this deployment, for whoever signs in",
+  description: "The event types of this deployment, for everyone who signs in",
 };
 
 /** In the order in which a user needs them. */
@@ -52,11 +52,11 @@ const TAGS = Object.entries({
   Events: "A type and any JSON data, delivered to every destination that takes it.",
   Destinations: "An endpoint URL with the events that it takes, and its limits.",
   Deliveries: "One event for one destination: its state, and each attempt.",
-  Search: "From an id, a name or words to what they belong to.",
+  Search: "Finds events, deliveries and other objects by an id, a name or words.",
   Replays: "Past deliveries of a destination sent again, at a rate that its receiver can take.",
   "API keys": "The rights of clients, for all tenants or for one.",
   Tenants: "The operator's settings for one tenant.",
-  Erasures: "The content of past events removed for good, with a receipt.",
+  Erasures: "Permanent removal of past events' content, with a receipt.",
   Portal: "A customer's access to the portal of its own tenant.",
   Audit: "Who has changed what, and when.",
   Monitoring: "Health, statistics and metrics.",

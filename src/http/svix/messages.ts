@@ -159,7 +159,7 @@ const exampleInput = z.object({
 function refuseUnsupported({ config }: Services, input: MessageInput): void {
   const { payloadRetentionPeriod: days, payloadRetentionHours: hours, transformationsParams } = input;
   const kept = config.retentionMs;
-  const least = `at least the ${kept / DAY_MS} days for which this deployment keeps events, or nothing`;
+  const least = `at least the ${kept / DAY_MS} days for which this deployment stores events, or nothing`;
   const { rawPayload, headers: _, ...others } = transformationsParams ?? {};
   const isUnknown =
     Object.keys(others).length > 0 || (transformationsParams && typeof rawPayload !== "string");

@@ -69,7 +69,7 @@ export function registerTransformation(app: Hono<ApiEnv>): void {
     const { application, row } = await endpointOf(c);
     const staysOff = enabled === false || (!enabled && !isOn(row));
     refuseFields([
-      code && staysOff && unsupported("enabled", "true: code that is switched off is not kept"),
+      code && staysOff && unsupported("enabled", "true: code that is switched off is not stored"),
       enabled &&
         !code &&
         !isOn(row) &&

@@ -89,7 +89,7 @@ describe("the answer of a function", () => {
 
   it.each([
     ["is no JSON", "{", "returned no result"],
-    ["is no object", "[]", "returned no result"],
+    ["is not an object", "[]", "returned no result"],
     ["has returned nothing", "{}", "returned nothing; null cancels the delivery"],
     ["has returned a list", '{"made":[]}', "returned neither an object nor null"],
     ["has returned a text", '{"made":"a"}', "returned neither an object nor null"],

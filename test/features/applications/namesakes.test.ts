@@ -23,7 +23,7 @@ describe("a uid that is the name of a tenant", () => {
   ])("with %s is refused, and the problem names the tenant", async (_, make) => {
     expect((await make()).status).toBeLessThan(300);
     const created = await application({ uid: "acme" });
-    const detail = expect.stringContaining('"acme", the name of a tenant that is no application');
+    const detail = expect.stringContaining('"acme", the name of a tenant that is not an application');
     expect(created).toMatchObject({ status: 409, json: { detail } });
     const other = (await application({ uid: "other" })).json.id;
     const changed = await svix.call("PATCH", `/api/v1/app/${other}`, { uid: "acme" });

@@ -294,7 +294,7 @@ describe("trying a delivery now", () => {
     });
     expect(await row()).toMatchObject(retrying);
     const paused = await tryDeliveryNow(caller({}, at({ refusal: { reason: "paused", until: null } })), id);
-    expect(paused).toMatchObject({ detail: expect.stringContaining("until somebody changes that") });
+    expect(paused).toMatchObject({ detail: expect.stringContaining("until this is changed") });
   });
 
   test("says that it is the probe of a circuit that has been open", async () => {

@@ -156,8 +156,8 @@ const circle = { a: { $ref: "#/components/schemas/b" }, b: { $ref: "#/components
 
 test.each<[string, object, string, string]>([
   ["no webhooks", {}, "", "has no webhooks"],
-  ["webhooks that are a list", { webhooks: [] }, "/webhooks", "is no object"],
-  ["a webhook that is text", { webhooks: { a: "b" } }, "/webhooks/a", "is no object"],
+  ["webhooks that are a list", { webhooks: [] }, "/webhooks", "is not an object"],
+  ["a webhook that is text", { webhooks: { a: "b" } }, "/webhooks/a", "is not an object"],
   ["a webhook without post", { webhooks: { a: { get: {} } } }, "/webhooks/a/post", "is missing"],
   ["a name with a space", { webhooks: { "a b": { post: {} } } }, "/webhooks/a b", "is no name"],
   [

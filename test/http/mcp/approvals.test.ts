@@ -117,7 +117,7 @@ describe("an agent whose key needs approval", () => {
     ] as const) {
       const { status, json } = await call(method, path, body, headers);
       expect([path, status]).toEqual([path, 403]);
-      expect(json.detail).toContain("by MCP, where a person approves it");
+      expect(json.detail).toContain("by MCP, where a person approves each change");
     }
     expect((await call("GET", "/v1/destinations", undefined, headers)).status).toBe(200);
     const browser = testDashboard();

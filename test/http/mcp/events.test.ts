@@ -272,7 +272,7 @@ describe("a subscription", () => {
     const { result } = await subscribe();
     await unsubscribe();
     await newDestination({ uid: result.id });
-    expect((await subscribe()).error.message).toContain("is no subscription");
+    expect((await subscribe()).error.message).toContain("is not a subscription");
     await unsubscribe();
     expect((await rows()).filter(({ deleted_at: at }) => at === null)).toHaveLength(1);
   });
