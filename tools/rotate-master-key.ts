@@ -22,7 +22,7 @@ async function rotate(): Promise<void> {
     if (step.next_cursor === null) break;
     query = `?cursor=${step.next_cursor}`;
   }
-  console.log(`Sealed the secrets of ${rotated} destinations.`);
+  console.log(`Encrypted the secrets of ${rotated} destinations.`);
   if (unreadable.length > 0)
     throw new Error(
       `No key opens all secrets of ${unreadable.join(", ")}: rotate their secrets, or set their headers again.`,

@@ -124,7 +124,7 @@ const NEVER_NULL =
 function checkDestination(path: Path, fields: Fields): void {
   for (const name of ["uid", "tenant"])
     if (name in fields)
-      throw new InvalidConfiguration([...path, name], "is named by its place; expected it to be left out");
+      throw new InvalidConfiguration([...path, name], "is implied by its place; expected it to be left out");
   for (const name of NEVER_NULL)
     if (fields[name] === null)
       throw new InvalidConfiguration([...path, name], "is null; expected a value, or that it is left out");

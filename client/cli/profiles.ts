@@ -82,7 +82,8 @@ export function connectionOf(given: string | undefined): Connection {
  */
 export function checkedKey(key: string): string {
   const trimmed = key.trim();
-  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new CommandLineError("The key has characters that no key has");
+  if (!/^[\x21-\x7e]+$/.test(trimmed))
+    throw new CommandLineError("The key has characters that a key cannot contain");
   return trimmed;
 }
 

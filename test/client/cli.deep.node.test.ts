@@ -627,7 +627,7 @@ describe("verify", () => {
       new Date(Date.now() - DAY),
       secret,
       8,
-      "is right, but receivers refuse it by now: Message timestamp too old",
+      "is valid, but receivers now refuse it: Message timestamp too old",
     ],
     [
       "one of another secret",
@@ -689,7 +689,7 @@ describe("failures", () => {
   test("a key that cannot be a header is refused, and not repeated", async () => {
     const env = { BREAKWATER_URL: url, BREAKWATER_KEY: "s3cret\nkey" };
     const { code, error } = await breakwater(["keys", "list"], { env });
-    expect([code, error]).toEqual([2, "breakwater: The key has characters that no key has\n"]);
+    expect([code, error]).toEqual([2, "breakwater: The key has characters that a key cannot contain\n"]);
   });
 
   test.each(["nobody", "constructor"])("without a profile there is a hint: %s", async (name) => {

@@ -247,7 +247,7 @@ test.each([
   [{ tenants: { acme: { destinations: [] } } }, "tenants.acme.destinations is a list; expected a map"],
   [
     { tenants: { a: { destinations: { b: { uid: "c" } } } } },
-    "tenants.a.destinations.b.uid is named by its place",
+    "tenants.a.destinations.b.uid is implied by its place",
   ],
   [
     { tenants: { a: { destinations: { b: { rate_burst: null } } } } },

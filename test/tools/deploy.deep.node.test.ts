@@ -326,12 +326,12 @@ service = "breakwater"`,
     [
       "two environments with the same queue",
       `${toml}\n${staging.replaceAll("breakwater-staging-drains", "breakwater-drains")}`,
-      'env.staging.queues: the queue "breakwater-drains" is that of the top level too; give each environment its own',
+      'env.staging.queues: the queue "breakwater-drains" is also that of the top level; give each environment its own',
     ],
     [
       "two environments with the same bucket",
       `${toml}\n${bucket("r2_buckets")}\n${staging}\n${bucket("env.staging.r2_buckets")}`,
-      'env.staging.r2_buckets: the bucket "breakwater-bodies" is that of the top level too; give each environment its own',
+      'env.staging.r2_buckets: the bucket "breakwater-bodies" is also that of the top level; give each environment its own',
     ],
     [
       "a bucket outside of the jurisdiction",
@@ -341,12 +341,12 @@ service = "breakwater"`,
     [
       "a route that an environment inherits",
       `routes = ["hooks.example.com/*"]\n${toml}\n${staging}`,
-      'env.staging.routes: the route "hooks.example.com/*" is that of the top level too',
+      'env.staging.routes: the route "hooks.example.com/*" is also that of the top level',
     ],
     [
       "two environments with the same database",
       `${toml}\n${staging.replace('"breakwater-staging"', '"breakwater"')}`,
-      'env.staging.d1_databases: the database "breakwater" is that of the top level too',
+      'env.staging.d1_databases: the database "breakwater" is also that of the top level',
     ],
   ])("%s", async (_what, text, fault) => {
     expect(text).not.toBe(toml);
@@ -538,7 +538,7 @@ describe("a database that cannot be migrated is refused before anything is done"
     [
       "one of 0.1.0",
       { tables, applied: ["0000_spine.sql"] },
-      "is one of 0.1.0, whose tables no migration leads on from; give the binding another database_name; the deployment creates it. How its destinations get there: docs/deploying.md#from-010",
+      "is one of 0.1.0, whose tables cannot be migrated; give the binding another database_name; the deployment creates it. To copy its destinations, see docs/deploying.md#from-010",
     ],
     [
       "one that begins with an unknown migration",

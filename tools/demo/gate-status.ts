@@ -42,7 +42,7 @@ export function gateStatusOf(progress: Progress, now: number): GateStatus {
     draining: {
       colour: "green",
       text: "active, draining",
-      sentence: `${name} is back: ${waiting} that waited go out, one first, then more with each success.`,
+      sentence: `${name} is back: ${waiting} that waited are sent, one first, then more with each success.`,
     },
     held: {
       colour: "yellow",

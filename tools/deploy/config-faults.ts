@@ -282,7 +282,7 @@ function* sharedFaults(all: readonly Environment[]) {
       const owner = owners.get(inAccount);
       if (owner !== undefined)
         yield faultsAt(environment, key).at(
-          `the ${what} is that of ${owner} too`,
+          `the ${what} is also that of ${owner}`,
           "give each environment its own",
         );
       else

@@ -83,9 +83,9 @@ function stateOf(own: readonly string[], { tables, applied }: History): State {
   }
   const [first = ""] = own;
   if (applied[0] === FIRST_RELEASE) {
-    const is = "is one of 0.1.0, whose tables no migration leads on from";
+    const is = "is one of 0.1.0, whose tables cannot be migrated";
     return {
-      fault: { is, remedy: `${another}. How its destinations get there: docs/deploying.md#from-010` },
+      fault: { is, remedy: `${another}. To copy its destinations, see docs/deploying.md#from-010` },
     };
   }
   if (applied.length > 0 && !applied.includes(first)) {
@@ -134,8 +134,7 @@ export async function migrateDatabases(target: Environment, shared: readonly str
   for (const { name } of databasesOf(target)) {
     print(`Migrating the database ${name} …`);
     const args = ["d1", "migrations", "apply", name, "--remote", ...shared];
-    const consequence =
-      "The former code is still live. Mend this and run it again: what was applied is kept.";
+    const consequence = "The former code is still live. Fix this and run it again: what was applied stays.";
     const { output } = await wranglerStep(args, consequence);
     // Wrangler ends without an error where a statement was refused without a reason.
     if (output.includes("❌"))

@@ -154,7 +154,7 @@ async function waitForHealth(url: string | undefined, healthMs: number, print: P
     if (Date.now() + POLL_MS > until)
       throw new Error(
         `The new code is live, but is not healthy after ${healthMs / 1000} s: ${answer.fault}.\n` +
-          `Look at: curl -i ${url}/v1/health; npx wrangler tail. To go back: npx wrangler rollback (docs/deploying.md).`,
+          `Check: curl -i ${url}/v1/health; npx wrangler tail. To go back: npx wrangler rollback (docs/deploying.md).`,
       );
     await new Promise((resume) => setTimeout(resume, POLL_MS));
   }

@@ -108,7 +108,7 @@ export class SvixApi {
       const pauseMs = Math.max(retryAfterMs, this.#backoffMs(attempt));
       if (retryAfterMs > LONGEST_PAUSE_MS || this.#effects.now() + pauseMs > until)
         throw new Unavailable(
-          `${this.#label} does not take ${method} ${path}: ${faultOf(got)}. Run the same command later: it goes on`,
+          `${this.#label} does not take ${method} ${path}: ${faultOf(got)}. Run the same command later: it continues`,
         );
       if (retryAfterMs > 0)
         this.#pausedUntil = Math.max(this.#pausedUntil, this.#effects.now() + retryAfterMs);

@@ -160,7 +160,7 @@ export function fitSecret(given: string): Readonly<{ value: string }> | NotCopie
   if (/^wh(pk|sk)/.test(given))
     return {
       refused:
-        "it signs with an ed25519 key pair, of which the source shows the public half alone: create it by hand, and give its " +
+        "it signs with an ed25519 key pair, of which the source shows only the public half: create it by hand, and give its " +
         "receiver the new key",
     };
   const value = given.startsWith("whsec_") ? given : `whsec_${given}`;

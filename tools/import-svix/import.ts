@@ -61,7 +61,7 @@ export async function importSvix(
     if (!(error instanceof Interrupted || error instanceof Unavailable)) throw error;
     if (plan) end(plan, outcomes, options, effects, print);
     if (error instanceof Unavailable) throw error;
-    print("Interrupted. The same command goes on from here.");
+    print("Interrupted. The same command continues from here.");
     return 130;
   }
   return end(plan, outcomes, options, effects, print);

@@ -25,7 +25,7 @@ export const importHelp = `npm run import:svix -- --from URL --token TOKEN --to 
   --concurrency N    requests to each side at once, 1 to 20 (4)
   -h, --help         this
 
-It can be interrupted and run again: it goes on, and creates nothing twice.
+It can be interrupted and run again: it continues, and creates nothing twice.
 The exit code is 0 when all is well, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
 
 type Environment = Readonly<Record<string, string | undefined>>;

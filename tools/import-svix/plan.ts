@@ -239,7 +239,7 @@ function endpointAction(
 
 function urlNotes(url: string): string[] {
   if (!/^http:/i.test(url)) return [];
-  return ["http: the target takes it with ALLOW_PRIVATE_DESTINATIONS alone, and refuses it otherwise"];
+  return ["http: the target takes it only with ALLOW_PRIVATE_DESTINATIONS, and refuses it otherwise"];
 }
 
 const EXTRAS: Readonly<Record<Extra, string>> = {

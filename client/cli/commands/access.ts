@@ -99,7 +99,7 @@ export const accessCommands: readonly Command[] = [
   {
     name: "keys revoke",
     args: "<id>",
-    summary: "End an API key",
+    summary: "Revoke an API key",
     async run(call) {
       dataOf(await call.api.DELETE("/v1/keys/{id}", byId(call.arg)));
       remark(`Key ${call.arg} is revoked`);
@@ -108,7 +108,7 @@ export const accessCommands: readonly Command[] = [
   {
     name: "portal-link",
     args: "<tenant>",
-    summary: "Make a link that opens a tenant's portal once",
+    summary: "Create a link that opens a tenant's portal once",
     options: {
       "expires-in": {
         ...{ value: "seconds", field: "expires_in_s", isNumber: true },

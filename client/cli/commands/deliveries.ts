@@ -69,7 +69,7 @@ export const deliveryCommands: readonly Command[] = [
   {
     name: "deliveries cancel",
     args: "<id>...",
-    summary: "Give deliveries up",
+    summary: "Cancel deliveries",
     run: cancel,
   },
   {
@@ -198,7 +198,7 @@ async function tail(call: CommandCall): Promise<void> {
     const stream: AsyncIterable<Uint8Array> | null = dataOf(result) as never;
     for await (const { id, event, data } of serverSentEvents(stream ?? [])) {
       last = id ?? last;
-      if (event === "gap") remark("Some deliveries were left out: more came than are shown");
+      if (event === "gap") remark("Some deliveries were omitted: there were more than can be shown");
       if (event !== "delivery") continue;
       print(call.has("json") ? data : lineOf(JSON.parse(data) as Delivery));
       left -= 1;

@@ -11,7 +11,7 @@ export const initCommand: Command = {
   summary: "Make a folder from which you deploy Breakwater to Cloudflare",
   details:
     "The folder has the Worker, its migrations, wrangler.toml, new secrets, and a first destination to apply. In a folder that it\n" +
-    "made before, it replaces the Worker and the migrations by those of this version, and leaves everything else.",
+    "made before, it replaces the Worker and the migrations with those of this version, and leaves everything else.",
   options: {
     name: {
       value: "name",

@@ -19,12 +19,12 @@ export const replayCommands: readonly Command[] = [
       },
       include: {
         ...{ value: "which", field: "include", choices: ["dead", "delivered", "missing"] },
-        help: "Those that were given up (the default), that were delivered, or that the destination never had",
+        help: "Those that were given up (the default), that were delivered, or that the destination never got",
       },
       "event-type": { ...filter("event_types", "events of this type", "type"), isList: true },
       tag: filter("tag", "events with this tag"),
       rate: { value: "n", field: "rate_per_minute", isNumber: true, help: "Deliveries per minute at first" },
-      wait: { help: "Wait until it has ended, and show how far it is" },
+      wait: { help: "Wait until it has ended, and show its progress" },
     },
     async run(call) {
       const since = call.needed("since");
@@ -60,8 +60,8 @@ export const replayCommands: readonly Command[] = [
   {
     name: "replays get",
     args: "<id>",
-    summary: "Show a replay and how far it is",
-    options: { wait: { help: "Wait until it has ended, and show how far it is" } },
+    summary: "Show a replay and its progress",
+    options: { wait: { help: "Wait until it has ended, and show its progress" } },
     async run(call) {
       const replay = await replayOf(call.api, call.arg);
       return printObject(call, call.has("wait") ? await ended(call.api, replay) : replay);

@@ -46,7 +46,7 @@ function resultOf(body: Uint8Array, headers: Record<string, string>, secret: str
     const { id, sentAt } = verifyParts(body, headers, secret);
     return {
       verified: true,
-      text: `The signature of ${id} is right; it was made at ${new Date(sentAt).toISOString()}`,
+      text: `The signature of ${id} is valid; it was made at ${new Date(sentAt).toISOString()}`,
     };
   } catch (error) {
     if (!(error instanceof WebhookVerificationError))
@@ -55,7 +55,7 @@ function resultOf(body: Uint8Array, headers: Record<string, string>, secret: str
     return {
       verified: false,
       text: isRight
-        ? `The signature is right, but receivers refuse it by now: ${error.message}`
+        ? `The signature is valid, but receivers now refuse it: ${error.message}`
         : `Not verified: ${error.message}`,
     };
   }

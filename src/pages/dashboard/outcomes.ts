@@ -33,7 +33,7 @@ export const outcomes = {
   "tried-now-probe":
     "The delivery may be sent as the circuit's probe. If it succeeds, the circuit closes. If it fails, the circuit opens for longer.",
   "delivery-cancelled": "Cancelled. No more attempts are made. You can send it again later.",
-  "delivery-skipped": "Skipped. The delivery stays dead, and its key goes on with the next one.",
+  "delivery-skipped": "Skipped. The delivery stays dead, and its key continues with the next one.",
   "waiting-cancelled": "The waiting deliveries are cancelled. You can send each again from its event's page.",
   "waiting-cancelled-partly": "Some of the waiting deliveries are cancelled. Repeat to cancel the rest.",
   replaying: "Replay started.",

@@ -44,7 +44,8 @@ const t: KitTexts = {
     ...texts.consumers,
     none: (
       <>
-        Nobody has fetched from this destination yet. A program needs a key with the scope <code>poll</code>.
+        No consumer has fetched from this destination yet. A program needs a key with the scope{" "}
+        <code>poll</code>.
       </>
     ),
   },

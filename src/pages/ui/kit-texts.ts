@@ -20,7 +20,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
   moreLines: (count: string) => withNoun(count, "more line"),
   /** Introduces links to the fields of a form that are at fault. */
   check: "Correct these fields:",
-  chooseOne: "Choose one of the list.",
+  chooseOne: "Choose one from the list.",
   save: "Save",
   /** Links between the pages of a list. */
   pager: { label: "The rest of the list", first: "First page", next: "Next page" },
@@ -68,7 +68,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
 
   consumers: {
     title: "Consumers",
-    none: `Nobody has fetched from this ${endpoint} yet.` as Child,
+    none: `No consumer has fetched from this ${endpoint} yet.` as Child,
     heads: {
       consumer: "Consumer",
       events: "Not committed",
@@ -135,15 +135,15 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
     },
     about: {
       pending: "Nothing is changed yet. If you approve, it is done at once.",
-      approved: `Approved. It is not known whether it was carried out: look at the ${endpoint}.`,
+      approved: `Approved. It is not known whether it was carried out: check the ${endpoint}.`,
       refused: "Refused. Nothing was changed.",
-      expired: "Nobody decided in time. Nothing was changed.",
+      expired: "No decision was made in time. Nothing was changed.",
       done: "Approved and done.",
       failed: "Approved, but it could not be done.",
     },
     approve: "Approve",
     refuse: "Refuse",
-    asked: "Asked for",
+    asked: "Requested",
     until: "Expires",
     answer: "Answer",
   },
@@ -198,7 +198,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
     own: (number: string) => `A form of your own, no. ${number}`,
     contentHint:
       "{body} exactly once, and {id}, {timestamp} and {type} any number of times. Empty means no form of your own.",
-    keys: { text: "the secret's text", bytes: "the bytes behind whsec_" },
+    keys: { text: "the secret's text", bytes: "the bytes after whsec_" },
   },
 
   secret: {
@@ -232,7 +232,7 @@ const textsWith = ({ endpoint, added, server, answer }: Nouns) => ({
     takenBut: (why: string) => `would be taken: ${why}`,
     notTaken: (why: string) => `not taken: ${why}`,
     reasons: {
-      type: "its type is none of those chosen",
+      type: "its type is not among those chosen",
       channel: `it has none of the ${endpoint}'s channels`,
       filter: "the filter does not match",
       body: `it is not JSON, and the ${endpoint} takes only JSON`,

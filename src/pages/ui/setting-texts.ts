@@ -19,10 +19,10 @@ export const bodyTexts: Readonly<Record<BodyForm, string>> = {
 export const orderTexts = {
   ordering: {
     "": "Any order",
-    destination: "All events in one line",
-    key: "Events with the same key in one line",
+    destination: "All events in order",
+    key: "Events with the same key in order",
   },
-  on_dead: { skip: "Go on with the next one", hold: "Hold the key until somebody decides" },
+  on_dead: { skip: "Continue with the next one", hold: "Hold the key until it is retried or skipped" },
 } as const;
 
 export const templateTexts: Readonly<Record<Template, string>> = {

@@ -42,7 +42,7 @@ const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
   healthy: "good",
 };
 
-/** A pause that nobody asked for is a failure. */
+/** An automatic pause is a failure. */
 export function statusTone(status: DestinationStatus): Tone {
   const isOurs = status.kind === "paused" && status.reason !== null && status.reason !== "manual";
   return isOurs ? "bad" : tones[status.kind];
@@ -196,7 +196,7 @@ type Delivery = {
   "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
-/** Reasons that somebody has to do something about, or the receiver. */
+/** Reasons that need action by an operator or by the receiver. */
 const BLOCKED = ["paused", "hold", "circuit_open", "order_held"];
 
 export function deliveryTone({ state, reason = "" }: Pick<Delivery, "state" | "reason">): Tone {
@@ -246,13 +246,15 @@ export const reasons: Readonly<Record<string, string>> = {
   replayed: "for its turn in a replay",
   order: "for an earlier event with the same key",
   order_held: "until an earlier event with the same key, which is dead, is retried or skipped",
-  sealed: "because a key that the destination's secrets are sealed with is missing",
+  sealed: "because the key that encrypts the destination's secrets is missing",
   unresolved: "because the destination's host name cannot be resolved",
   forbidden_address: "because the destination's host name resolves to a private address",
-  token_unavailable: "because the token endpoint gives no access token. Send a test event to see its answer",
+  token_unavailable:
+    "because the token endpoint returns no access token. Send a test event to see its answer",
   token_refused: "because the token endpoint refuses the client. Send a test event to see its answer",
-  unbound: "because the deployment does not have the destination's binding, or not for its tenant",
-  transform_failed: "because the transformation makes nothing of it that can be sent",
+  unbound:
+    "because the deployment does not have the destination's binding, or does not allow it to its tenant",
+  transform_failed: "because the transformation fails for it",
   scheduled: "for its scheduled time",
 };
 
@@ -325,7 +327,7 @@ export function causeText(cause: string): string {
     tls: "TLS handshake or certificate failed",
     network: "network error",
     challenged: "challenged by a firewall",
-    token_unavailable: "access token refused, and the token endpoint gave no other",
+    token_unavailable: "access token refused, and the token endpoint returned no other",
     token_refused: "access token refused, and the token endpoint refuses the client",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));

@@ -35,8 +35,8 @@ export const transformTexts = {
     code: "Code, in place of a template",
   },
   hints: {
-    body: "In JSON the strings are filled in one by one and need no escaping; a string that is one {{ value }} keeps its type. An event whose body comes out empty, or that reaches {% cancel %}, is not sent.",
-    content_type: "application/json where empty.",
+    body: "In JSON the strings are filled in one by one and need no escaping; a string that is one {{ value }} keeps its type. An event whose body is empty, or that reaches {% cancel %}, is not sent.",
+    content_type: "application/json if empty.",
     headers: "One on each line, such as X-Order: {{ data.order.id }}.",
     path: "Begins with /, and follows the path of the URL.",
     query: "One on each line, such as type: {{ type }}. It follows the query of the URL.",
@@ -62,7 +62,7 @@ export const transformTexts = {
   changed: (parts: string) => `Changes: ${parts}.`,
   unchanged: "Changes nothing.",
   parts: { method: "method", url: "URL", content_type: "content type", headers: "headers", body: "body" },
-  noText: "(content that is no text)",
+  noText: "(content that is not text)",
   versions: "Versions",
   noVersions: "None has been saved yet.",
   version: (number: string) => `Version ${number}`,
@@ -72,7 +72,7 @@ export const transformTexts = {
   restore: "Restore",
   /** Introduces the version that is in use. */
   current: "In use:",
-  unreadable: "What is stored cannot be read, so nothing is sent. Save it again.",
+  unreadable: "The stored transformation cannot be read, so nothing is sent. Save it again.",
   edit: "Edit the transformation",
   faults: "It failed recently",
   faultsHint: "These deliveries wait, and are sent by the next version that works for them.",

@@ -236,7 +236,7 @@ describe("the filters", () => {
     d1.used();
     const { html } = await browser.get(`${LOG}?state=dead`);
     expect(d1.used().rowsRead).toBeLessThan(5_000);
-    for (const text of ["Waiting (500+)", "Paused (500+)", "Retrying (0)", "and + marks the least"])
+    for (const text of ["Waiting (500+)", "Paused (500+)", "Retrying (0)", "and + marks a minimum"])
       expect(html).toContain(text);
     expect(html).toContain(tenant === undefined ? "Exhausted (3)" : "Exhausted (2)");
   });

@@ -60,11 +60,11 @@ describe("the overview", () => {
     expect(textOf((await (await signedIn()).get("/dashboard")).html)).toContain("Paused until you resume it");
   });
 
-  it("shows a read-only visitor who creates destinations, without commands", async () => {
+  it("tells a read-only visitor which key creates destinations, without commands", async () => {
     const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
     for (const path of ["/dashboard", "/dashboard/destinations"]) {
       const { html } = await browser.get(path);
-      expect([path, html.includes("curl"), html.includes("with a key that has the scope admin")]).toEqual([
+      expect([path, html.includes("curl"), html.includes("needs a key with the scope admin")]).toEqual([
         path,
         false,
         true,

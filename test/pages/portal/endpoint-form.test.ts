@@ -50,7 +50,7 @@ describe("the preview of an endpoint", () => {
     expect(status).toBe(200);
     expect(previewIn(html)).toEqual([
       "Takes 1 of the last 3 events.",
-      "cart.left not taken: its type is none of those chosen",
+      "cart.left not taken: its type is not among those chosen",
       "order.paid taken",
       "order.paid not taken: the filter does not match",
     ]);
@@ -171,7 +171,7 @@ describe("the body and the signature forms of an endpoint", () => {
   });
 
   it.each<[Record<string, string>, string, RegExp]>([
-    [{ body: "xml" }, "body", /^Choose one of the list/],
+    [{ body: "xml" }, "body", /^Choose one from the list/],
     [
       { template_0_content: "no body", template_0_signature_header: "X-A" },
       "template_0_content",
@@ -184,7 +184,7 @@ describe("the body and the signature forms of an endpoint", () => {
       /name of a header/,
     ],
     [{ ...own, template_0_prefix: "{body}" }, "template_0_prefix", /100 plain characters/],
-    [{ ...own, template_0_algorithm: "md5" }, "template_0_algorithm", /^Choose one of the list/],
+    [{ ...own, template_0_algorithm: "md5" }, "template_0_algorithm", /^Choose one from the list/],
     [{ sign_standard: "on", sign_svix: "on", ...own, headers: "X-Signature: 1" }, "headers", /cannot be set/],
   ])("%j is refused at the field, and the input stays", async (fields, field, text) => {
     const browser = await visitor("acme");

@@ -120,7 +120,7 @@ describe("a key that a visitor makes", () => {
     const post = () => browser.post(`/portal/endpoints/${id}/poll`, {});
     expect((await post()).status).toBe(200);
     const full = await post();
-    expect([full.status, full.html.includes("as many keys as it may")]).toEqual([422, true]);
+    expect([full.status, full.html.includes("the maximum number of keys")]).toEqual([422, true]);
     const refused = await call("POST", "/v1/keys", { scopes: ["poll"], destination_id: id });
     expect(refused).toMatchObject({ status: 409, json: { detail: expect.stringContaining("50 keys") } });
     const own = (await rows()).find(({ made_in }) => made_in === "portal");

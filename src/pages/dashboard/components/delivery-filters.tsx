@@ -152,7 +152,7 @@ function countsText(query: URLSearchParams, { exact }: DeliveryChoices): string 
     : query.has("tenant")
       ? "of this tenant"
       : "that you can see";
-  const partly = exact.length < 3 ? ", and + marks the least that there are" : "";
+  const partly = exact.length < 3 ? ", and + marks a minimum" : "";
   return `Numbers count all deliveries ${of} that wait, are retried or are dead, whatever else is filtered${partly}.`;
 }
 

@@ -110,7 +110,7 @@ const TargetFields: FC<FormOptions> = ({ isNew, allowsHttp }) => {
   };
   const hintOf = (name: string) => {
     if (name === "url" && allowsHttp) return "https, or http: this deployment allows private destinations.";
-    return name === "token" && !isNew ? "Empty keeps the current token." : undefined;
+    return name === "token" && !isNew ? "Leave it empty to keep the current token." : undefined;
   };
   return (
     <fieldset class="stack by-kind">
@@ -136,7 +136,7 @@ const TypesField: FC<Pick<FormOptions, "types">> = ({ types }) => (
 const AuthFields: FC<Pick<FormOptions, "isNew">> = ({ isNew }) => {
   const hint = isNew
     ? undefined
-    : "Empty keeps it. Type it again if you change anything else of the authentication.";
+    : "Leave it empty to keep the current value. Enter it again if you change another part of the authentication.";
   return (
     <fieldset class="fields by-auth">
       <legend>Authentication</legend>

@@ -109,7 +109,7 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
         <Consumers list={consumers}>
           {mayCall(c, getKeys) && (
             <p>
-              <a href={`/dashboard/keys?destination=${row.id}`}>Keys that poll this destination alone</a>
+              <a href={`/dashboard/keys?destination=${row.id}`}>Keys that poll only this destination</a>
             </p>
           )}
         </Consumers>
@@ -257,7 +257,7 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
           label="Which events"
           name="matching"
           of={[
-            ["true", "those it would receive with its settings of today"],
+            ["true", "those it would receive with its current settings"],
             ["false", "all events of its tenant"],
           ]}
         />

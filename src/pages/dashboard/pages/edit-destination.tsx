@@ -261,7 +261,7 @@ function showDeletion(c: DashboardContext, row: Destination) {
       what={[
         "Deletion is final. The destination, its secret and its settings are gone at once.",
         "Deliveries that have not ended are cancelled: they are not sent, and cannot be replayed. A request that is on its way still arrives.",
-        "What has been delivered stays in the log of its event for as long as the event is kept.",
+        "What has been delivered stays in the log of its event for as long as the event is stored.",
         ...(row.status === "paused"
           ? []
           : ["To stop sending and keep the backlog, pause the destination instead."]),

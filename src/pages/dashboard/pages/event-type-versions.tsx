@@ -123,7 +123,7 @@ async function show(c: DashboardContext, sent?: Sent) {
           <VersionPanel name={name} one={one} isNewest={one === newest} />
         ))}
       </section>
-      <Section id="usage" title="Who gets which">
+      <Section id="usage" title="Versions by destination">
         <LineTable
           rows={endpoints}
           columns={[
@@ -241,7 +241,7 @@ const NextVersion: FC<NextProps> = ({ path, newest, sent }) => {
         <Inputs names={["schema", "example"]} />
         <Input
           name="conversion"
-          hint={`Makes data of version ${version} of the new data: JSON with Liquid in its strings. Empty: the new data fits the version before as it is.`}
+          hint={`Makes data of version ${version} from the new data: JSON with Liquid in its strings. Leave it empty if the new data already fits that version.`}
         />
       </FieldForm>
       {sent?.check && <Tried check={sent.check} version={version} />}

@@ -204,7 +204,7 @@ function showKey(c: DashboardContext, key: string) {
     { title: "New API key", place: "keys" },
     <ShownOnce
       title="Key created"
-      lede="Copy it now: it is not shown again, and nobody can read it from the database."
+      lede="Copy it now: it is not shown again, and cannot be read from the database."
       texts={[["key", "The API key", key]]}
     >
       <ButtonLink href={PATH}>Back to the keys</ButtonLink>

@@ -90,7 +90,7 @@ export function registerOverview(app: Dashboard): void {
     const empty = pager.isFirst
       ? mayCall(c, createDestination)
         ? "No destinations yet. Create the first one with New destination."
-        : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them."
+        : "No destinations yet. Creating one needs a key with the scope admin, or the role configure."
       : "No more destinations.";
     return showPage(
       c,
@@ -245,7 +245,7 @@ const NoDestinations: FC<NoneProps> = ({ origin, tenant }) => {
         lede={
           mayCreate
             ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
-            : "Nothing is sent until somebody with a key that has the scope admin creates a destination. Your key can only read."
+            : "Nothing is sent until a destination is created, which needs a key with the scope admin. Your key can only read."
         }
       />
       {mayCreate && <FirstSteps origin={origin} tenant={tenant} />}

@@ -100,7 +100,7 @@ async function showChoice(c: DashboardContext) {
   return showPage(
     c,
     { title: "Settings", place: "settings" },
-    <Top of="narrow" title="Settings" lede="Each tenant has settings of its own. Choose a tenant.">
+    <Top of="narrow" title="Settings" lede="Each tenant has its own settings. Choose a tenant.">
       <TenantForm action={SETTINGS} button="Show its settings">
         {tenants.map((tenant) => (
           <a class="button break" href={addressOf(SETTINGS, { tenant })}>

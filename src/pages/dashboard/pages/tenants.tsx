@@ -27,7 +27,7 @@ export function registerTenantPage(app: Dashboard): void {
     const lede =
       tenant === undefined
         ? "The pages show all tenants. Choose one to see only what belongs to it."
-        : `The pages show the tenant ${tenant} alone.`;
+        : `The pages show only the tenant ${tenant}.`;
     const empty = pager.isFirst
       ? "None yet. A tenant appears here once it has a destination."
       : "No more tenants.";

@@ -25,7 +25,7 @@ export const de: Texts = {
     token_unavailable: "der Token-Endpunkt gibt kein Zugriffstoken aus",
     token_refused: "der Token-Endpunkt weist den Client ab",
     unbound: "ihr Ziel steht hier nicht zur Verfügung",
-    transform_failed: "die Umformung des Endpunkts ergibt nichts, das gesendet werden kann",
+    transform_failed: "die Umformung des Endpunkts schlägt bei ihr fehl",
     retried: "sie soll auf Wunsch erneut gesendet werden",
     replayed: "sie gehört zu einer Sammelzustellung",
     order: "ein früheres Ereignis mit demselben Schlüssel kommt zuerst",
@@ -367,7 +367,8 @@ export const de: Texts = {
     show: "Ansehen",
     restore: "Wiederherstellen",
     current: "In Gebrauch:",
-    unreadable: "Das Gespeicherte ist nicht lesbar, deshalb wird nichts gesendet. Speichern Sie es erneut.",
+    unreadable:
+      "Die gespeicherte Umformung ist nicht lesbar, deshalb wird nichts gesendet. Speichern Sie sie erneut.",
     edit: "Umformung bearbeiten",
     faults: "Sie ist zuletzt fehlgeschlagen",
     faultsHint:

@@ -42,14 +42,14 @@ export const en = {
     sealed: "the endpoint's credentials cannot be opened at the moment",
     unresolved: "the host name cannot be resolved",
     forbidden_address: "the host name leads to a private address",
-    token_unavailable: "the token endpoint gives no access token",
+    token_unavailable: "the token endpoint returns no access token",
     token_refused: "the token endpoint refuses the client",
     unbound: "its target is not available in this deployment",
-    transform_failed: "the endpoint's transformation makes nothing of it that can be sent",
+    transform_failed: "the endpoint's transformation fails for it",
     retried: "it is to be sent again, as requested",
     replayed: "it is part of a bulk resend",
     order: "an earlier event with the same key comes first",
-    order_held: "an earlier event with the same key has failed for good",
+    order_held: "an earlier event with the same key has failed permanently",
     in_flight: "it was sent and has not been answered yet",
     timeout: "no answer in time",
     connection_lost: "the connection was lost",
@@ -116,7 +116,7 @@ export const en = {
     signature_forms:
       "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
     overlap_hours: "Enter a number of hours from 0 to 168.",
-    since: "Enter a time in the past, no longer ago than events are kept.",
+    since: "Enter a time in the past, within the time that events are stored.",
   } satisfies Faults,
   /** The fields of an endpoint that are one line of text. */
   fields: {
@@ -174,7 +174,7 @@ export const en = {
   refused: {
     title: "Request refused",
     busy: "Too many requests at the moment. Wait a little, and try again.",
-    conflict: "Something else was changed at the same time. Look at the current state, and try again.",
+    conflict: "Something else was changed at the same time. Check the current state, and try again.",
     unavailable: "This cannot be done at the moment. Try again in a few seconds.",
     general: "The request was refused. Check what you entered.",
   },
@@ -418,11 +418,11 @@ export const en = {
     keys: "Keys",
     none: "No keys yet. Create one, copy it, and run one of the commands below with it.",
     name: "Name",
-    nameHint: "To recognise it by, such as the program that uses it.",
+    nameHint: "A name to recognise it by, such as that of the program that uses it.",
     nameFault: "Use at most 100 characters.",
     create: "Create key",
     once: "The key is shown once.",
-    full: "The endpoint has as many keys as it may. Revoke one that is no longer used.",
+    full: "The endpoint has the maximum number of keys. Revoke one that is no longer used.",
     createdTitle: "Key created",
     createdLede: "Copy it now: it is not shown again.",
     key: "The key",
@@ -448,7 +448,7 @@ export const en = {
     until: (moment: string) =>
       `Whoever has this token can do what you can do here. It ends when you close the portal, and on ${moment} UTC at the latest.`,
     confirm: "Ask me before the agent changes anything",
-    asked: "What your agents have asked for",
+    asked: "Changes that your agents requested",
   },
 
   actions: {
