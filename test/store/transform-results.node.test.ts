@@ -77,7 +77,7 @@ test("a result that an edit has damaged is read as a fault, until another is mad
     { event_id: EVENT, ...columns, made: "{", fault: null },
     { event_id: EVENT + 1, ...columns, made: null, fault: "{" },
   ]);
-  const fault = { field: "code", fault: "has made what cannot be read any more; save it again" };
+  const fault = { field: "code", fault: "has a result that cannot be read; save it again" };
   const unreadable = { fault, stopped: false };
   const asked = [made(EVENT, ""), made(EVENT + 1, "")];
   expect(await read(...asked)).toEqual([result(EVENT, unreadable), result(EVENT + 1, unreadable)]);
