@@ -4,6 +4,9 @@
  * All text has a contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3); successes and failures in charts have 3 to
  * each other and to the paper (1.4.11).
  */
+import { authKinds } from "../../features/destinations/inputs.ts";
+import { kindTexts } from "./setting-texts.ts";
+
 export const tokens = /* css */ `
 :root {
   color-scheme: light dark;
@@ -243,9 +246,9 @@ label.check { color: var(--ink); font-size: 0.875rem; }
 :root:not([data-scripted]) .scripted { display: none; }
 button.main.bad { background: var(--bad); border-color: var(--bad); color: var(--paper); }
 a.danger { color: var(--bad); font-size: 0.875rem; }
-${onlyFor("kind", "by-kind", ["https", "queue", "service"])}
+${onlyFor("kind", "by-kind", Object.keys(kindTexts))}
 form:has([name="auth_kind"] option[value=""]:checked) .by-auth .only { display: none; }
-${onlyFor("auth_kind", "by-auth", ["basic", "bearer", "header", "oauth2"])}
+${onlyFor("auth_kind", "by-auth", Object.keys(authKinds))}
 input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 .tall textarea { min-height: 20rem; }

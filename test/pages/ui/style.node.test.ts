@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { accentColours, contrastOf } from "../../../src/core/portal-branding.ts";
-import { charts, page, parts, tokens } from "../../../src/pages/ui/style.ts";
+import { destinationKinds } from "../../../src/delivery/kinds/registry.ts";
+import { authInputs } from "../../../src/features/destinations/inputs.ts";
+import { charts, forms, page, parts, tokens } from "../../../src/pages/ui/style.ts";
 
 const themes = ["light", "dark"] as const;
 type Theme = (typeof themes)[number];
@@ -66,4 +68,16 @@ describe("an accent, whatever it is,", () => {
       }),
     );
   });
+});
+
+test.each([
+  ["kind", destinationKinds],
+  ["auth_kind", authInputs.map(([kind]) => kind)],
+])("every choice of %s hides the inputs of the others", (select, choices) => {
+  const hiding = choices.filter((choice) =>
+    new RegExp(
+      `"${select}"\\] option\\[value="${choice}"\\]:checked\\) .*:not\\(.for-${choice}\\) \\{ display: none`,
+    ).test(forms),
+  );
+  expect(hiding).toEqual(choices);
 });
