@@ -19,6 +19,14 @@ describe.each(pages)("%s", (page) => {
   });
 });
 
+test("every picture is shown by a page", () => {
+  const shown = [...pages, ...globSync("bench/**/*.md", { cwd: ROOT })]
+    .flatMap((page) => [...textOf(page).matchAll(/\.github\/pictures\/([\w.-]+)/g)])
+    .map(([, name]) => name);
+  const pictures = globSync("*", { cwd: join(ROOT, ".github/pictures") });
+  expect(pictures.filter((picture) => !shown.includes(picture))).toEqual([]);
+});
+
 test("the README has at most 200 lines", () => {
   expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(200);
 });

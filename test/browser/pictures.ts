@@ -1,8 +1,9 @@
 /**
- * `npm run pictures`: takes the pictures of the pages for README and docs/dashboard.md, in both themes, and one of a
- * phone. They are taken of the fixture, whose clock stands still, so that they change only when the pages do.
+ * `npm run pictures`: takes the pictures that README and docs/ show, in both themes, and some of a phone. They are taken
+ * of the fixture, whose clock stands still, so that they change only when the pages do.
  */
-import { mkdirSync, statSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { projectRoot } from "../../tools/wrangler.ts";
 import { findBrowser, NO_BROWSER } from "./find-browser.ts";
@@ -19,27 +20,12 @@ const maxHeight = 1_250;
 /** Text compresses less than white space. */
 const maxHeightOf: Readonly<Record<string, number>> = { docs: 960 };
 const maxBytes = 250_000;
-/** Further states of pages that have a picture, pages of text alone, and a page with an id that differs on every run. */
-const skipped = [
-  ...["dead", "event-types", "limits-saved", "not-found", "test-event", "edit-refused", "delete-destination"],
-  ...[
-    "new-event-type",
-    "event-type-versions",
-    "audit",
-    "approval",
-    "approval-done",
-    "approvals",
-    "certification",
-    "portal-certification",
-    "all-tenants",
-    "tenants",
-    "portal-links",
-  ],
-  ...["import", "import-refused", "delete-tenant", "erasures", "erasure", "portal-preview"],
-  ...["transform", "portal-transform"],
-  ...["deliveries", "repair", "replays", "search", "search-empty"],
-  ...["portal-event-types", "portal-event-type", "portal-not-found", "portal-reader", "portal-test"],
-];
+/** The documentation's pictures of pages, by the page's name in pages.ts. */
+const documented = globSync(["README.md", "docs/*.md"], { cwd: projectRoot }).flatMap((file) =>
+  [...readFileSync(join(projectRoot, file), "utf8").matchAll(/pictures\/([\w-]+)-light\.png/g)].map(
+    ([, name]) => name,
+  ),
+);
 
 const phonePictures = [
   ["overview", "phone"],
@@ -54,7 +40,7 @@ async function takeAll(fixture: FixtureAt): Promise<void> {
   const options = { reducedMotion: "reduce" as const, locale: "en", timezoneId: "UTC" };
   for (const colorScheme of themes) {
     const { show, close } = await tour(browser, fixture, { ...desktop, ...options, colorScheme });
-    for (const shown of pages.filter(({ name }) => !skipped.includes(name))) {
+    for (const shown of pages.filter(({ name }) => documented.includes(name))) {
       await take(await show(shown), `${shown.name}-${colorScheme}`, maxHeightOf[shown.name]);
     }
     await close();
