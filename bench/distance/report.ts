@@ -26,7 +26,7 @@ export function distanceTable(results: DistanceResults): string {
  * How many milliseconds each millisecond of distance adds to an event that comes alone: a least-squares fit over the
  * distances.
  */
-export function sequentialCalls(rows: readonly DistanceRow[]) {
+function sequentialCalls(rows: readonly DistanceRow[]) {
   const least = Math.min(...rows.map(({ perSecond }) => perSecond));
   const alone = rows.filter(({ perSecond }) => perSecond === least);
   const slope = (msOf: (row: DistanceRow) => number) => {

@@ -6,7 +6,7 @@ import { contender, cpuRatio, distanceRow, rateRow, spreadOf, stepsOf, stormGoal
 
 export type Goal = Readonly<{ goal: string; figure: string; isMet: boolean }>;
 
-export function goals(): Goal[] {
+function goals(): Goal[] {
   return [...cost(), ...growth(), ...speed(), ...distance(), isolation(), ...storm(), kills()];
 }
 

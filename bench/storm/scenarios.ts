@@ -60,11 +60,11 @@ export function outageOfAnHour(deliveries = 50_000): Scenario {
   );
 }
 
-export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
+const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
 /** The same with a tenth of the traffic. */
 export const quietOutage = troubled("quiet-30s", "Down for 30 s, 2/s", 30 * SECOND, 60);
 export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
-export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
+const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
 
 /** Few deliveries and a long outage: the probes of the gate use up the attempts of these few. */
 export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
@@ -106,7 +106,7 @@ export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MI
   factor: 20,
 });
 
-export const weak: Scenario = {
+const weak: Scenario = {
   ...troubled("weak", "Down for 10 min, half as strong as its limits say, 10/s", 10 * MINUTE, 6_000),
   server: { ...usual, slots: 5 },
 };
@@ -128,7 +128,7 @@ const flaps = Array.from({ length: 10 }, (_, i) => ({
   to: (i + 1) * MINUTE + 40 * SECOND,
 }));
 
-export const flapping: Scenario = {
+const flapping: Scenario = {
   ...troubled("flapping", "Down for 40 s of every minute, ten times, 10/s", 10 * MINUTE, 6_000),
   troubles: flaps,
   troubleAt: (_, now) => (isWithin(flaps, now) ? DOWN : FINE),
@@ -136,7 +136,7 @@ export const flapping: Scenario = {
 
 const BURST = 10_000;
 
-export const throttling: Scenario = {
+const throttling: Scenario = {
   ...one,
   name: "429",
   title: `${BURST.toLocaleString("en")} at once; more than 50/s answered by 429, Retry-After: 60`,
@@ -147,7 +147,7 @@ export const throttling: Scenario = {
   posts: () => Array.from({ length: BURST }, (): ScheduledPost => ({ at: BEGINNING + SECOND, receiver: 0 })),
 };
 
-export const throttlingKnown: Scenario = {
+const throttlingKnown: Scenario = {
   ...throttling,
   name: "429-known",
   title: "The same, with the destination's rate set to 45/s",
@@ -157,7 +157,7 @@ export const throttlingKnown: Scenario = {
 const HEALTHY = 9;
 const hang = [{ from: BEFORE, to: BEFORE + 3 * MINUTE }];
 
-export const hanging: Scenario = {
+const hanging: Scenario = {
   ...one,
   name: "hanging",
   title: `One of 10 hangs for 3 min with 40/s; delays of the ${HEALTHY} others, 2/s each`,

@@ -11,7 +11,7 @@ export type Database = Readonly<{ url: string; pid: number; stop: () => Promise<
 const READY_MS = 20_000;
 
 /** The first of these paths that exists. */
-export function programOf(...paths: readonly string[]): string | undefined {
+function programOf(...paths: readonly string[]): string | undefined {
   return paths.find((path) => existsSync(path));
 }
 

@@ -64,7 +64,7 @@ export const EXIT = {
   no: 8,
 } as const;
 
-export const exitCodes = `  0  done
+const exitCodes = `  0  done
   1  failed for another reason
   2  the command line is wrong
   3  no key, or one that does not permit this

@@ -56,7 +56,7 @@ export type BundleColumns = Readonly<{
 const encoder = new TextEncoder();
 
 /** The columns of a bundle of these events. */
-export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
+function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
   const bodies = events.map(({ type = "a", data = {}, content }) =>
     encoder.encode(content?.text ?? JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
   );

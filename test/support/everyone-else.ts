@@ -11,9 +11,9 @@ import { emptyDatabase, NOW } from "./api.ts";
 import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundle-rows.ts";
 
 export const CROWDED = "crowded";
-export const FOREIGN_EVENTS = 100_000;
+const FOREIGN_EVENTS = 100_000;
 /** How many destinations, keys, sessions, replays and deliveries of one event the tenant has. */
-export const THOUSAND = 1_000;
+const THOUSAND = 1_000;
 const FOREIGN_BUNDLES = FOREIGN_EVENTS / MAX_EVENTS;
 /** The bundle of an event for all of the tenant's destinations. */
 const WIDE_BUNDLE = FOREIGN_BUNDLES + 1;

@@ -108,7 +108,7 @@ const waited = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: -600_000, max: 0 }) },
 );
 
-export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
+const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: askArbitrary.map((ask) => ({ do: "ask", ask }) as const) },
   { weight: 4, arbitrary: waited.map((ms) => ({ do: "wait", ms }) as const) },
   {

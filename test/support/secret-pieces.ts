@@ -19,7 +19,7 @@ export function secretsIn(text: string): string[] {
  * The secret itself, URL-encoded, in hexadecimal, and in base64 and base64url, also as a part of a longer text, which
  * shifts it by one or two bytes. Characters that encode neighbouring bytes too are left out.
  */
-export function formsOf(secret: string): string[] {
+function formsOf(secret: string): string[] {
   const bytes = new TextEncoder().encode(secret);
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   const shifted = [0, 1, 2].map((before) => {

@@ -28,7 +28,6 @@ import { checkThresholds } from "../../src/features/notifications/thresholds.ts"
 import { atGate } from "../../src/gate/client.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
-import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { modelOf, type RawRow } from "../../src/store/columns.ts";
 import { type StoredRow, storedRow } from "../../src/store/delivery.ts";
 import { destinations } from "../../src/store/destination.ts";
@@ -42,13 +41,12 @@ import { type Answer, type Request, virtualReceivers } from "./virtual-receivers
 export type { Answer, Request } from "./virtual-receivers.ts";
 
 export const TENANT = "acme";
-export { BEGINNING };
 
 const MINUTE_MS = 60_000;
 const LOOK_MS = 1_000;
 
 /** Some messages come twice, some up to half a minute late. */
-export const hardTravel: Travel = { ...calmTravel, twice: 0.02, late: 0.02, lateMs: 30_000 };
+const hardTravel: Travel = { ...calmTravel, twice: 0.02, late: 0.02, lateMs: 30_000 };
 
 export type WorldOptions = Readonly<{
   /** The seed of all randomness. */

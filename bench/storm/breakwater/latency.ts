@@ -17,12 +17,12 @@ const RARELY = 200;
 const LONG_MS = 1_000;
 
 /** A constant latency. */
-export function fixed(ms: number): Latency {
+function fixed(ms: number): Latency {
   return () => ms;
 }
 
 /** A latency between the two, and now and then a second. */
-export function between(leastMs: number, mostMs: number): Latency {
+function between(leastMs: number, mostMs: number): Latency {
   return (random) => (random() * RARELY < 1 ? LONG_MS : leastMs + random() * (mostMs - leastMs));
 }
 

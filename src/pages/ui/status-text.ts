@@ -230,7 +230,7 @@ function deliverySentence(delivery: Delivery, acceptedAt: number, now: number): 
 }
 
 /** Why a delivery waits; follows "waiting". */
-export const reasons: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   paused: "because the destination is paused",
   hold: "because the destination is on hold: the receiver sent Retry-After",
   circuit_open: "because the destination's circuit is open",
