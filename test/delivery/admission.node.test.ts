@@ -17,6 +17,7 @@ import {
   triage,
 } from "../../src/delivery/admission.ts";
 import { connections } from "../../src/delivery/connections.ts";
+import { bodyOfText } from "../../src/delivery/http.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
 import { newMemory } from "../../src/memory.ts";
@@ -162,8 +163,22 @@ describe("among the deliveries of a message,", () => {
     expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
   });
 
+  test("what is sent of each is made, and its size counts instead of the event's", async () => {
+    const by = { kind: "admin_key", key: null, session: null } as const;
+    const template = { body: "small", content_type: "text/plain" };
+    const transform = { version: 1, after: -1, at: 0, by, template };
+    const text = JSON.stringify({ type: "order.paid", timestamp: "2026", data: "x".repeat(130_000) });
+    const made = loadedDelivery({
+      event: { id: 129, body: bodyOfText(text) },
+      destination: { id: "dst_00000000000000000002", url: "queue:ORDERS", transform },
+    });
+    const { due, dispositions } = await triage(services, [...numbered(128), made], () => "queue");
+    expect(due.map(({ transformed }) => transformed?.kind)).toEqual([undefined, "request"]);
+    expect(dispositions).toEqual([]);
+  });
+
   test("the target is checked once for each destination", async () => {
-    const parsed = vi.spyOn(URL, "parse");
+    const parsed = vi.spyOn(URL, "parse").mockClear();
     const [destination, other] = ["https://a.example/", "https://10.0.0.1/"].map((url, i) =>
       storedDestination({ id: `dst_${String(i).padStart(20, "0")}`, url }),
     );

@@ -7,7 +7,10 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { parseConfig } from "../../src/config.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
+import type { FunctionCall } from "../../src/core/transform/code.ts";
 import { sealedAuth } from "../../src/delivery/authorization.ts";
+// Loaded here, because loading takes real time, for which virtual time does not wait.
+import "../../src/delivery/transform.ts";
 import type { Services } from "../../src/services.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
@@ -204,6 +207,27 @@ test("beside a target with a slow name look-up, others are recorded and settled,
   expect(tookMs).toBeGreaterThanOrEqual(LOOK_UP_MS);
   expect(results).toEqual(Array(5).fill("acked"));
   expect(world.rows(hung).map(({ reason }) => reason)).toEqual(Array(EVENTS).fill("unresolved"));
+});
+
+test("beside a transformation that takes its time, others are recorded and settled, and its own are sent later", async () => {
+  const RUN_MS = 3_000;
+  const others = Array.from({ length: 4 }, () => world.destination());
+  const by = { kind: "admin_key", key: null, session: null } as const;
+  const slow = world.destination({ transform: { version: 1, after: -1, at: 0, by, code: "code" } });
+  const messages = await posted([slow, ...others]);
+  const instead = ({ sleep }: Services) => {
+    const run = async ({ events }: FunctionCall) => {
+      await sleep(RUN_MS);
+      return events.map(() => ({ kind: "made", made: { body: "made" } }));
+    };
+    const functions = { idFromName: (name: string) => name, get: () => ({ run }) };
+    return { functions: functions as unknown as Services["functions"] };
+  };
+  const { results, seen, tookMs } = await consumeAndLook(messages, [...others, slow], { instead });
+  expect(seen).toEqual([...Array(4).fill(done), untouched]);
+  expect(tookMs).toBeGreaterThanOrEqual(RUN_MS);
+  expect(results).toEqual(Array(5).fill("acked"));
+  expect(standing([slow])).toEqual([done]);
 });
 
 describe("beside a further database", () => {

@@ -224,6 +224,23 @@ describe("a report that can wait", () => {
   });
 });
 
+describe("a report that can wait, behind one that did not wait to the end", () => {
+  test("is not written when that one's wait would be over", async () => {
+    const { watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)], LINGER_MS));
+    watch(recorder.report([ending(129)]));
+    await answer(0);
+    watch(recorder.report([ending(130)], RIDE_MS));
+    clock.pass(LINGER_MS);
+    await calm();
+    expect(trips).toHaveLength(1);
+    clock.pass(RIDE_MS - LINGER_MS);
+    await answer(1);
+    expect(stored()).toEqual([128, 129, 130]);
+  });
+});
+
 describe("a write that hangs", () => {
   test("keeps later reports waiting for two seconds at most: then they are written beside it", async () => {
     const { states, watch } = watched();
@@ -264,6 +281,25 @@ describe("a write that hangs", () => {
     watch(recorder.report([ending(131)]));
     await answer(3);
     expect(states.at(-1)).toBe("done");
+  });
+
+  test("is not confused with a later one that has not hung for as long", async () => {
+    const { states, watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)]));
+    watch(recorder.report([ending(129)]));
+    clock.pass(STALLED_MS / 2);
+    await answer(0);
+    watch(recorder.report([ending(130)]));
+    clock.pass(STALLED_MS / 2);
+    await calm();
+    expect(trips).toHaveLength(2);
+    clock.pass(STALLED_MS / 2);
+    await calm();
+    expect(trips).toHaveLength(3);
+    await answer(1);
+    await answer(2);
+    expect(states).toEqual(["done", "done", "done"]);
   });
 
   test("to one database keeps no report for another waiting", async () => {

@@ -255,11 +255,84 @@ describe("a version in code", () => {
     expect([counted.length, functionCalls.length, log.length]).toEqual([1, 1, 1]);
   });
 
-  test("that was ended from outside runs again", async () => {
+  test("that was ended from outside runs again, and is counted once", async () => {
+    const row = { state: "waiting", reason: "transform_failed" } as const;
     outcome = () => ({ ...failed, stopped: true });
     await made(coded(1));
+    expect(await made(coded(1, { row }))).toEqual(["throws"]);
+    expect([counted, functionCalls.length]).toEqual([[[1, 1]], 2]);
     outcome = () => ({ kind: "made", made: { body: "late" } });
     expect(await made(coded(1))).toEqual(["late"]);
+  });
+
+  describe("before another one", () => {
+    /** A delivery from before the second version. */
+    const older = (second: object) =>
+      coded(1, {
+        destination: { transform: saved(second, 2, 5) as LoadedDelivery["destination"]["transform"] },
+      });
+    const codes = () => functionCalls.map(({ code }) => code);
+    const former = () =>
+      insertRows(db, "transforms", [
+        { destination_id: DESTINATION, version: 1, transform: JSON.stringify(saved({ code: "code" })) },
+      ]);
+
+    test.each([
+      ["a template", text("second"), "second"],
+      ["none", null, undefined],
+    ])("that has failed gives way to %s, and does not run again", async (_, template, result) => {
+      outcome = () => failed;
+      await made(coded(1));
+      await former();
+      expect(await made(older({ template }))).toEqual([result]);
+      expect(codes()).toEqual(["code"]);
+    });
+
+    test("does not run again where the other one was ended from outside", async () => {
+      outcome = () => ({ ...failed, stopped: true });
+      await former();
+      await made(older({ code: "second" }));
+      expect(codes()).toEqual(["code", "second"]);
+      outcome = () => ({ kind: "made", made: { body: "late" } });
+      expect(await made(older({ code: "second" }))).toEqual(["late"]);
+      expect(codes()).toEqual(["code", "second", "second"]);
+    });
+
+    test("does not give way to it where it cannot run", async () => {
+      outcome = () => functionUnavailable("is away");
+      await former();
+      expect(await made(older({ template: text("second") }))).toEqual(["is away"]);
+      expect(codes()).toEqual(["code"]);
+    });
+  });
+
+  test("runs apart from that of another destination", async () => {
+    const other = { id: OTHER, transform: saved({ code: "other" }) };
+    outcome = () => ({ kind: "made", made: { body: "made" } });
+    expect(await made(coded(1), coded(2, { destination: other }))).toEqual(["made", "made"]);
+    expect(functionCalls.map(({ code, events }) => [code, events.length])).toEqual([
+      ["code", 1],
+      ["other", 1],
+    ]);
+  });
+
+  test("does not run where the deployment runs none, whatever the operator has switched off", async () => {
+    services = { ...services, functions: undefined };
+    expect(await made(coded(1))).toEqual(["is not run by this deployment"]);
+    expect(queries.filter((sql) => /tenant_settings/.test(sql))).toEqual([]);
+  });
+
+  test("gives way to what another isolate has stored of it first", async () => {
+    await made(coded(1, { event: { id: 130 } }));
+    const result = { version: 1, destination_id: DESTINATION, made: '{"body":"theirs"}' };
+    const run = async (call: FunctionCall) => {
+      await insertRows(db, "transform_results", [{ event_id: 128, ...result }]);
+      return call.events.map(() => ({ kind: "made", made: { body: "ours" } }));
+    };
+    const functions = { idFromName: (name: string) => name, get: () => ({ run }) };
+    services = { ...services, functions: functions as unknown as Services["functions"] };
+    const all = [128, 129, 130].map((id) => coded(1, { event: { id } }));
+    expect(await made(...all)).toEqual(["theirs", "ours", "made"]);
   });
 
   test("that cannot run is reported, and neither counted nor stored", async () => {

@@ -191,6 +191,92 @@ describe("a commit", () => {
     expect(await stored()).toHaveLength(1);
   });
 
+  test("stores deliveries to polled destinations with their bundles only", async () => {
+    const placed = (...destinations: string[]) => ({
+      placed: destinations.map((destination) => ({ destination, mask: [1, 2] as const, ends: "e" })),
+    });
+    const packs = async () => {
+      const all = db.prepare(
+        `SELECT bundle_id, destination_id, delivered0, delivered1, ended_at, ends, waiting0 FROM packs
+         ORDER BY bundle_id, destination_id`,
+      );
+      return (await all.all()).results.map((row) => Object.values(row));
+    };
+    const ended = [1, 2, 5, "e", 0];
+    const first = unit(
+      [{ ...bundle("a"), ...placed("dst_p", "dst_q") }, bundle("b"), { ...bundle("c"), ...placed("dst_p") }],
+      { keys: [key("acme", "one", "a")] },
+    );
+    const second = unit([{ ...bundle("d"), ...placed("dst_q") }]);
+    expect(await commit([first, second, unit([bundle("e")])])).toEqual([[1, 2, 3], [4], [5]]);
+    expect(await packs()).toEqual([
+      [1, "dst_p", ...ended],
+      [1, "dst_q", ...ended],
+      [3, "dst_p", ...ended],
+      [4, "dst_q", ...ended],
+    ]);
+    await db.prepare("DELETE FROM packs").run();
+    const another = unit([{ ...bundle("f"), ...placed("dst_p") }]);
+    expect(await commit([first, another, second])).toEqual([undefined, [6], undefined]);
+    expect(await packs()).toEqual([[6, "dst_p", ...ended]]);
+  });
+
+  test("finds tokens in bundles accepted within spans of time, each once", async () => {
+    await commit([..."abcdef"].map((token) => unit([bundle(token)])));
+    for (const [i, at] of [1_000, 2_000, 2_000, 3_000, 500_000, 501_000].entries())
+      await db
+        .prepare("UPDATE bundles SET accepted_at = ?2 WHERE id = ?1")
+        .bind(i + 1, at)
+        .run();
+    const found = async (...within: [number, number][]) => {
+      const { tokens } = await findCommitted(db, 0, { within, tokens: [..."abcdef"], keys: [] });
+      return tokens.map(({ token }) => token).join("");
+    };
+    expect(await found([2_000, 2_000])).toBe("bc");
+    expect(await found([1_001, 2_999])).toBe("bc");
+    expect(await found([1_000, 3_000])).toBe("abcd");
+    expect(await found([2_001, 3_000], [500_000, 500_000])).toBe("de");
+    expect(await found([2_000, 3_000], [1_000, 2_500])).toBe("abcd");
+    expect(await found([1_000, 500_000], [2_000, 2_001])).toBe("abcde");
+    expect(await found([501_000, 501_000], [1_000, 1_000])).toBe("af");
+    expect(await found()).toBe("");
+  });
+
+  test("is refused by a further database that a tenant has been pinned away from, for good", async () => {
+    await commit([unit([bundle("a")], { keys: [key("acme", "one", "a")] })]);
+    const sought = {
+      ...{ within: 0, keys: [{ tenant: "acme", key: "one" }] },
+      tenants: ["acme", "new", "none"],
+    };
+    const before = await findCommitted(db, 1, { ...sought, tokens: ["a"] });
+    expect(before.pinned).toEqual(new Map([["acme", 4]]));
+    for (const [tokens, at] of [[["a"], 70] as const, [[], 80] as const]) {
+      const found = await findCommitted(db, 1, { ...sought, tokens, pin: { tenants: ["new"], at } });
+      expect(found.tokens).toEqual(tokens.map((token) => ({ id: 1, place: 0, token })));
+      expect(found).toMatchObject({ keys: [{ key: "one", bundles: [1] }], highest: 1 });
+      expect([...found.pinned].toSorted()).toEqual([
+        ["acme", 4],
+        ["new", 70],
+      ]);
+    }
+    expect((await findCommitted(db, 0, { ...sought, tokens: ["a"] })).pinned).toEqual(new Map());
+  });
+
+  test.each([
+    ["places", "oops"],
+    ["places", "{}"],
+    ["places", '[["a", 0]]'],
+    ["bundles", "oops"],
+    ["bundles", "{}"],
+    ["bundles", '["a"]'],
+  ])("takes a key for used by another request when an edit has damaged its %s (%s)", async (column, value) => {
+    await commit([unit([bundle("a")], { keys: [key("acme", "one", "a")] })]);
+    await db.prepare(`UPDATE idempotency_keys SET ${column} = ?1`).bind(value).run();
+    expect((await find(0, [], [{ tenant: "acme", key: "one" }])).keys).toEqual([
+      { tenant: "acme", key: "one", fingerprint: "unreadable", bundles: [], places: [] },
+    ]);
+  });
+
   test("without tokens searches no bundle", async () => {
     const { db: metered, used } = meteredD1(db);
     const found = await findCommitted(metered, 0, { within: 0, tokens: [], keys: [] });
@@ -234,6 +320,19 @@ describe("stored bundles", () => {
     const { db: metered, used } = meteredD1(db);
     expect(await findPlans(metered, [])).toEqual([]);
     expect(used().roundTrips).toBe(0);
+  });
+
+  test("have no plan where an edit has damaged it, and no tokens where one has damaged those", async () => {
+    await insertBundles(db, [
+      { id: 6, acceptedAt: 300, events: [{ destinations: ["dst_a"] }] },
+      { id: 7, acceptedAt: 300, events: [{ destinations: ["dst_a"] }] },
+    ]);
+    await db.prepare("UPDATE bundles SET plan = 'oops' WHERE id = 6").run();
+    await db.prepare("UPDATE bundles SET tokens = 'oops' WHERE id = 7").run();
+    expect(await findPlans(db, [6, 7])).toEqual([
+      { id: 7, tokens: [], plan: { dst_a: [0, 0] }, acceptedAt: 300 },
+    ]);
+    await db.prepare("DELETE FROM bundles WHERE id IN (6, 7)").run();
   });
 
   test("have the parts of their events that a list shows, without removed ones", async () => {

@@ -434,6 +434,60 @@ describe("scheduled bundles", () => {
   });
 });
 
+describe("bundles that cannot be read", () => {
+  const most = { bundles: 100, deliveries: 1_000 };
+  const start = { at: 0, row: 0 };
+  const faults = [
+    { bundle: 1, fault: "plan" },
+    { bundle: 2, fault: "header" },
+    { bundle: 3, fault: "version" },
+  ];
+  /** Only its times to live are damaged, which the walk over scheduled bundles does not read. */
+  const ofTimes = { bundle: 4, fault: "header" };
+
+  /** Of five bundles only the last one can be read. */
+  async function damaged(deliverAt?: number): Promise<void> {
+    await emptyDatabase();
+    const events = [{ destinations: [A, B] }];
+    await insertBundles(
+      db,
+      [1, 2, 3, 4, 5].map((id) => ({ id, acceptedAt: 100, deliverAt, events })),
+    );
+    await run("UPDATE bundles SET plan = 'oops' WHERE id = 1");
+    await run("UPDATE bundles SET header = 'oops' WHERE id = 2");
+    await run("UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id = 3");
+    await run("UPDATE bundles SET header = json_set(header, '$.ttls', 5) WHERE id = 4");
+  }
+
+  test("have no lost deliveries, and are named with their faults", async () => {
+    await damaged();
+    const { lost, ...page } = await findLost(db, 0, { horizon: 100, scheduledUpto: start }, most);
+    expect(short(lost)).toEqual([`5/0 ${A}`, `5/0 ${B}`]);
+    expect(page).toEqual({ upto: 5, more: false, unreadable: [...faults, ofTimes] });
+  });
+
+  test("are named if they have planned nothing too", async () => {
+    await damaged();
+    await run("UPDATE bundles SET planned = 0");
+    const found = await findLost(db, 0, { horizon: 100, scheduledUpto: start }, most);
+    expect(found).toMatchObject({ lost: [], unreadable: faults });
+  });
+
+  test("are not enqueued when they are due, and are named", async () => {
+    await damaged(500);
+    const { bundles, unreadable, upto } = await nextScheduled(db, start, 500, most);
+    expect(bundles.map(({ id }) => id)).toEqual([4, 5]);
+    expect([unreadable, upto]).toEqual([faults, { at: 500, row: 5 }]);
+  });
+
+  test("have no lost deliveries when these were due", async () => {
+    await damaged(500);
+    const { lost, unreadable } = await findLostScheduled(db, start, 500, most);
+    expect(short(lost)).toEqual([`5/0 ${A}`, `5/0 ${B}`]);
+    expect(unreadable).toEqual([...faults, ofTimes]);
+  });
+});
+
 describe("deliveries that are to wait", () => {
   beforeEach(async () => {
     await run("DELETE FROM deliveries");
