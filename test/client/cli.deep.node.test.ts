@@ -621,7 +621,7 @@ describe("verify", () => {
   });
 
   test.each([
-    ["a right signature", new Date(), secret, 0, "The signature of evt_1 is right"],
+    ["a right signature", new Date(), secret, 0, "The signature of evt_1 is valid"],
     [
       "an old one",
       new Date(Date.now() - DAY),
