@@ -1,8 +1,8 @@
 /**
  * Webhook bodies of several trades, for benches whose figures depend on their size and on how well they compress. They
- * are generated, not collected: nobody's data, and the same event for the same number. `data` has about 0.9 KB on
- * average, from 0.25 to 1.8. Three of eight events are orders, the others in equal parts invoices, pushes to a
- * repository, shipments, sign-ups and bounced mails. Ids, names, amounts and times differ from event to event, as in
+ * are generated, not collected: they contain no one's data, and the same number gives the same event. `data` has about
+ * 0.9 KB on average, from 0.25 to 1.8. Three of eight events are orders, the others in equal parts invoices, pushes to
+ * a repository, shipments, sign-ups and bounced mails. Ids, names, amounts and times differ from event to event, as in
  * real traffic; keys and the words around them repeat, which is what compression makes use of.
  */
 import { type Random, seededRandom } from "../src/core/seeded-random.ts";

@@ -234,7 +234,7 @@ test("refuses the secrets that examples of early versions had", () => {
   const example = "ZGV2ZWxvcG1lbnQta2V5LW5vdC1mb3ItcHJvZHVjdGk=";
   const adminKey = "dev-admin-key-change-me-in-production";
   expect(() => parseConfig({ ADMIN_KEY: adminKey, MASTER_KEYS })).toThrow("ADMIN_KEY is public");
-  // Also behind another: links to the portal that are signed with it would be valid.
+  // Also after another key: links to the portal that are signed with it would be valid.
   for (const keys of [`dev:${example}`, `k2:${example}`, `${MASTER_KEYS},dev:${example}`])
     expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS: keys })).toThrow("MASTER_KEYS has a public key");
 });

@@ -1,4 +1,4 @@
-/** Files of test runs that are kept in memory: each run removes its own, and those of runs that were killed. */
+/** Files of test runs in memory: each run removes its own, and those of killed runs. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";

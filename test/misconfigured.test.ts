@@ -1,4 +1,4 @@
-/** A deployment whose secrets are wrong answers 503, says why, and loses nothing until somebody corrects them. */
+/** A deployment whose secrets are wrong answers 503, says why, and loses nothing until they are corrected. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { sweep } from "../src/jobs/sweep.ts";

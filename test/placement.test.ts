@@ -5,7 +5,7 @@ import { atGate } from "../src/gate/client.ts";
 import { atGroup } from "../src/gate/group-client.ts";
 import { servicesOf } from "../src/services.ts";
 
-/** A namespace whose objects do nothing, and what was asked of it. */
+/** A namespace whose objects do nothing, and its calls. */
 function recordingNamespace(calls: unknown[], within = "anywhere") {
   return {
     jurisdiction: (name: string) => recordingNamespace(calls, name),

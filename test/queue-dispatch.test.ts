@@ -21,7 +21,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Hands the Worker a batch of the queue; what becomes of each message. */
+/** Hands the Worker a batch of the queue, and returns the outcome of each message. */
 async function handle(queue: string, bodies: readonly unknown[], variables: object = {}) {
   const background: Promise<unknown>[] = [];
   const context = { waitUntil: (work: Promise<unknown>) => void background.push(work) };

@@ -83,7 +83,7 @@ function workerd(d1Databases: string[] = []) {
       d1Databases,
       durableObjects: { FUNCTIONS: { className: "TenantFunctions", useSQLite: true } },
       workerLoaders: { LOADER: {} },
-      // Not under the name that the Worker knows: what is kept without a bucket is the default.
+      // Not under the name that the Worker knows: without a bucket, the default is stored.
       r2Buckets: ["TEST_BODIES"],
       queueProducers: { TEST_QUEUE: { queueName: "test-queue" } },
       serviceBindings: { TEST_SERVICE: () => new Response("served", { status: 299 }) },
@@ -148,7 +148,7 @@ function nodeProject(
         execArgv: ["--import", `${root}test/support/in-node.ts`],
       }),
       sequence: { groupOrder: group },
-      // Reading the modules anew for each file takes longer than most files' tests.
+      // Loading the modules again for each file takes longer than most files' tests.
       isolate,
       setupFiles: ["test/support/effort.ts", ...(isolate ? [] : ["test/support/real-time.ts"])],
     },
@@ -183,7 +183,7 @@ export default defineConfig({
     reporters: process.env.GITHUB_ACTIONS ? ["default", "github-actions"] : ["default"],
     silent: "passed-only",
     slowTestThreshold: 5_000,
-    // A safety net, and no measure: nothing may depend on how fast the machine is, or on what else keeps it busy.
+    // A safety net, not a measure: nothing may depend on how fast or how busy the machine is.
     testTimeout: 3_600_000,
     hookTimeout: 3_600_000,
     teardownTimeout: 60_000,

@@ -57,10 +57,10 @@ function tenantsEvery(seconds: number, gaps: number, dollars?: number): Sparse {
   };
 }
 
-/** How long a commit takes, and how long it keeps its intake in use: the send to the queue belongs to that. */
+/** How long a commit takes, and how long it occupies its intake, the send to the queue included. */
 const COMMIT_MS = 40;
 const INTAKE_MS = 60;
-/** How long a call keeps a gate in use. */
+/** How long a call occupies a gate. */
 const GATE_MS = 2;
 /** Uncounted time at first: after the first contact and a slack, gates and caches are in their steady state. */
 const BEFORE_MS = 32 * SECOND;

@@ -106,7 +106,7 @@ async function stepsOf(
 }
 
 /**
- * Measures after a warm-up: the first post reads anew what SQL has changed, the tenant's destinations and the bundles
+ * Measures after a warm-up: the first post reads again what SQL has changed, the tenant's destinations and the bundles
  * inserted since the Worker itself last committed one.
  */
 async function measured(stack: MeteredStack): Promise<Measured> {

@@ -40,7 +40,7 @@ export async function playAll(
 ): Promise<Played> {
   mkdirSync(place, { recursive: true });
   if (!isHelper) dropClaims(place);
-  // A helper ends with the process that started it: nobody would read its results.
+  // A helper ends with the process that started it, because its results would not be read.
   process.once("disconnect", () => process.exit(1));
   const others = isHelper ? [] : Array.from({ length: processes - 1 }, startHelper);
   for (const [i, run] of runs.entries()) {

@@ -70,8 +70,8 @@ const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 
 export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
 
 /**
- * A receiver that is down for days, because nobody is there to mend it. Events are posted from the very beginning of
- * the outage until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
+ * A receiver that is down for days, because it is not repaired. Events are posted from the very beginning of the outage
+ * until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
  * @param perPost how many events come together
  */
 export function weekend(lastMs: number, perHour: number, perPost = 1): Scenario {

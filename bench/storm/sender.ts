@@ -18,7 +18,7 @@ export type Contender = Readonly<{
   name: string;
   /** Identifies the sender where several names stand for it. */
   id?: string;
-  /** Whether it is a model of somebody else's published behaviour. */
+  /** Whether it is a model of another sender's published behaviour. */
   model: boolean;
   start: (context: ContenderContext) => SimulatedSender;
 }>;

@@ -6,7 +6,7 @@ import axe from "axe-core";
 import type { Page } from "playwright-core";
 
 type Options = Readonly<{
-  /** Selectors of what is not looked at. */
+  /** Selectors of elements that are not checked. */
   without?: readonly string[];
   /** Whether what axe could not decide is a fault too; true by default. */
   undecided?: boolean;

@@ -10,7 +10,7 @@ import { pages, tour, unfold } from "./pages.ts";
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 /** The themes differ in nothing else. */
 const OF_COLOURS = ["color-contrast", "link-in-text-block"];
-/** Pages of one test: each is looked at twice. */
+/** Pages of one test; each is checked twice. */
 const PORTION = 7;
 const portions = Array.from({ length: Math.ceil(pages.length / PORTION) }, (_, i) =>
   pages.slice(i * PORTION, (i + 1) * PORTION),

@@ -1,5 +1,5 @@
 /**
- * Vitest's `test` with what a browser test needs, made on demand and removed afterwards: a customer of its own, a
+ * Vitest's `test` with what a browser test needs, made on demand and removed afterwards: a separate customer, a
  * receiver that answers as the test decides, and a page in which every fault is noticed.
  */
 import { randomBytes } from "node:crypto";

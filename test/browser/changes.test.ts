@@ -1,4 +1,4 @@
-/** Changing a destination on its live page, which keeps what is being typed. */
+/** Changing a destination on its live page, which does not overwrite what is being typed. */
 import { expect } from "vitest";
 import { test } from "./browser-test.ts";
 import { expectSecret, mark, newDestination, postEvents, refreshed } from "./steps.ts";

@@ -34,7 +34,7 @@ const FRAMING_ORIGIN = "https://app.sender.example";
 const BROWSER_ARGS = [
   // As some browsers are: no cookies of third parties.
   "--test-third-party-cookie-phaseout",
-  // In frames too, and although the certificate is one that nobody knows, and the address a local one.
+  // In frames too, although the certificate is not trusted and the address is local.
   "--ignore-certificate-errors",
   "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
 ];

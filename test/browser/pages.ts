@@ -122,7 +122,7 @@ export type Tour = Readonly<{
   close: () => Promise<void>;
 }>;
 
-/** Opens what a page folds away, so that it is looked at too; not on the reference, which folds away a book. */
+/** Opens the page's folded parts, so that they are checked too; not on the reference, where they are very long. */
 export async function unfold(page: Page): Promise<void> {
   if (new URL(page.url()).pathname.startsWith("/docs")) return;
   await page.evaluate(() => {

@@ -52,7 +52,7 @@ test("opens in the frame, keeps its session across forms and pages, and reports 
   ]);
   expect(cookies[0]?.partitionKey).toContain("sender.example");
 
-  // The same browser on another page: the visit is worth nothing there, nor on a page of its own.
+  // The same browser on another page: the visit is not valid there, nor outside a frame.
   const own = await context.newPage();
   await own.goto(`${PORTAL}/portal`);
   await own.getByText("Your visit has ended").waitFor();

@@ -1,4 +1,7 @@
-/** The portal as the sender's customer uses it: the whole way, with the keyboard alone, and by links that are not valid. */
+/**
+ * The portal as the sender's customer uses it: the whole path, with the keyboard alone, and by links that are not
+ * valid.
+ */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { until } from "../scenario/until.ts";
@@ -18,7 +21,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   await page.getByText("More", { exact: true }).click();
   await page.getByLabel("Name").fill("Shop");
   await page.getByRole("button", { name: "Add endpoint" }).click();
-  // The browser takes any URL; what is wrong with it is said at the field, and what was typed is kept.
+  // The browser accepts any URL; the field shows the fault, and the input stays.
   await page.getByText("Enter a public address that begins with https://").waitFor();
   expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
   await page.locator("#f-url:focus").waitFor();
@@ -43,7 +46,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
 
   endpoint.reply = { status: 400, body: "<b>unknown order</b>" };
   await postEvents(customer, 1);
-  // The page shows it by itself.
+  // The page shows it without a reload.
   const row = page.getByRole("row", { name: /order\.created/ });
   await row.getByText("Given up", { exact: true }).waitFor();
   await row.getByRole("link", { name: "order.created" }).click();
@@ -167,7 +170,7 @@ test("a filter is tried on past events without JavaScript, and the form of the s
   await page.getByText("Body and signature").click();
   await page.getByLabel("Stripe").check();
   await page.getByLabel("What is sent").selectOption("data");
-  // The one that is first in the form: a key of the keyboard saves, and tries nothing.
+  // The first button in the form: Enter saves, and does not preview.
   await page.getByLabel("Address (URL)").press("Enter");
   await page.getByText("Saved. It applies to the next requests.").waitFor();
   expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({

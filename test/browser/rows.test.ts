@@ -109,6 +109,6 @@ test.for([
   });
   await close();
   expect(needed).toBeGreaterThan(0);
-  // The browser's own button that empties the field takes room too.
+  // The browser's button that clears the field takes room too.
   expect(room).toBeGreaterThan(needed + 20);
 });

@@ -120,7 +120,7 @@ describe("the site", () => {
 
 type Visit = Readonly<{ page: Page; faults: string[]; close: () => Promise<void> }>;
 
-/** A page in which it is noticed what no page may do: see watch.ts, and that nothing is missing. */
+/** A page on which forbidden actions (watch.ts) and missing files are noticed. */
 async function visit(browser: Browser, options: Parameters<Browser["newContext"]>[0]): Promise<Visit> {
   const context = await browser.newContext(options);
   const faults: string[] = [];

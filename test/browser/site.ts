@@ -10,7 +10,7 @@ import { localServer } from "../support/local-server.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
-/** As a project has it at GitHub Pages: links that forget it lead nowhere. */
+/** A base path, as projects have on GitHub Pages: links without it lead nowhere. */
 const BASE = "/breakwater/";
 
 export type Site = Readonly<{

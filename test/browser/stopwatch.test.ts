@@ -1,6 +1,6 @@
 /**
- * The tasks of the desk, done with the mouse, and counted: each click, each choice, each field that is filled, and each row of
- * a table or list that is on screen on the way. The table in docs/dashboard.md has these counts.
+ * Support tasks, done with the mouse, and counted: each click, each choice, each field that is filled, and each row of
+ * a table or list that is shown along the way. The table in docs/dashboard.md has these counts.
  */
 import { readFile } from "node:fs/promises";
 import type { Locator, Page } from "playwright-core";
@@ -20,7 +20,7 @@ const TASKS = [
 
 type Task = (typeof TASKS)[number];
 
-/** A person at the desk, who starts at the overview. */
+/** A support person, who starts at the overview. */
 function operator(page: Page) {
   let [actions, rows] = [0, 0];
   const acted = async (action: Promise<unknown>) => {
@@ -34,7 +34,7 @@ function operator(page: Page) {
       const field = page.getByRole("searchbox", { name: "Search" });
       return acted(field.fill(words).then(() => field.press("Enter")));
     },
-    /** Waits for the page on which the eye goes through rows. */
+    /** Waits for the page whose rows are counted. */
     read: async (shown: Locator) => {
       await shown.waitFor();
       rows += await page.locator("main tbody tr, main article.delivery").count();

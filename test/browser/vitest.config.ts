@@ -1,6 +1,6 @@
 /**
- * `npm run test:browser`: what people do on the pages, with a real browser and the real Worker. Without a browser
- * no test is run, and a warning says so.
+ * `npm run test:browser`: users' actions on the pages, with a real browser and the real Worker. Without a browser no
+ * test runs, and a warning says so.
  */
 import { defineConfig } from "vitest/config";
 import { keepTemporaryFilesInMemory } from "../support/in-memory.ts";
@@ -24,7 +24,7 @@ export default defineConfig({
     maxWorkers: 2,
     maxConcurrency: 3,
     sequence: { concurrent: true },
-    // A safety net, and no measure.
+    // A safety net, not a measure.
     testTimeout: 3_600_000,
     hookTimeout: 3_600_000,
     expect: { poll: { timeout: 300_000 } },

@@ -1,6 +1,6 @@
 /**
- * Notices what no page may do: send a request to another host, violate its Content-Security-Policy, throw, or log
- * an error.
+ * Notices forbidden actions of a page: that it sends a request to another host, violates its Content-Security-Policy,
+ * throws, or logs an error.
  */
 import type { BrowserContext } from "playwright-core";
 

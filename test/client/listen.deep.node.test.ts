@@ -16,7 +16,7 @@ async function until(isOver: () => boolean): Promise<void> {
   while (!isOver()) await once(world, "change");
 }
 
-/** A server that keeps what it gets. `answer` says when it answers with which status. */
+/** A server that records what it gets. `answer` says when it answers with which status. */
 async function receiver(answer: (count: number) => number) {
   const got: { id: string; signature: string; body: string }[] = [];
   const server = localServer(async (request, response) => {

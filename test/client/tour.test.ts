@@ -1,4 +1,4 @@
-/** The typed client, run against the Worker: what compiles works, and what does not is refused. */
+/** The typed client, run against the Worker: requests that compile work, and the others are refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { breakwaterClient } from "../../client/src/breakwater.ts";

@@ -1,6 +1,6 @@
 /**
- * A tour of the typed client. It is compiled against the API's types, and run against the Worker: what is wrong must not
- * compile, and the rest must work.
+ * A tour of the typed client. It is compiled against the API's types, and run against the Worker: wrong requests must
+ * not compile, and the others must work.
  */
 import {
   type Breakwater,
@@ -70,7 +70,7 @@ export async function reading(breakwater: Breakwater) {
   return { status: error?.status, faults, careless };
 }
 
-/** Lists that there are, and their filters. */
+/** Existing lists, and their filters. */
 export async function listing(breakwater: Breakwater) {
   // @ts-expect-error a destination is no list
   breakwater.list("/v1/destinations/{id}");

@@ -360,7 +360,7 @@ describe("through any history of a gate", () => {
         for (const { granted, settled, step, now, result } of momentsOf(history)) {
           latest = Math.max(latest, now);
           for (const id of settled?.deliveries ?? []) settledAt.set(id, now);
-          // A clock that goes back by more comes to before what has been forgotten.
+          // A clock that goes back by more reaches times that have been forgotten.
           if (!granted || result?.readAgain || step.do !== "ask" || latest - now > LOOK_UP_MS) continue;
           const lookedUpAt = now - (step.ask.lookedUpMsAgo ?? 0);
           for (const id of granted.deliveries) expect(settledAt.get(id) ?? 0).toBeLessThanOrEqual(lookedUpAt);
@@ -435,10 +435,10 @@ describe("through any history of a gate", () => {
           const at = opensAt(moment);
           const settings = { ...moment.settings, paused: false };
           expect(refusalAt(moment.after, "backlog", settings, at)).toBeUndefined();
-          // Live traffic may have to let the backlog go first, but not for ever, and never queues for a drain.
+          // Live traffic may have to wait for the backlog, but not for ever, and never waits for a drain.
           const live = refusalAt(moment.after, "fresh", settings, Math.max(at, moment.latest) + 10_000);
           expect(["slow", "crash_loop"]).toContain(live?.reason ?? "slow");
-          // And that is not in the far future.
+          // The time is not in the far future.
           const { breaker, timeoutMs } = slowest;
           const rest = Math.max(breaker.maxCooldownMs * 1.1, timeoutMs + 13_000 + 120_000, 400 * 2000);
           expect(at).toBeLessThanOrEqual(moment.latest + rest);

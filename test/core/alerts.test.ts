@@ -20,7 +20,7 @@ const traffic = (first: number, retries: number, from = NOW): Traffic => [
 
 type Moment = readonly [after: number, destinationState: DestinationState, traffic?: Traffic];
 
-/** The alerts of moments in their order, at the times after `NOW` that they name. */
+/** The alerts of a sequence of moments, at the given times after `NOW`. */
 function alertsOf(...moments: readonly Moment[]): (readonly [number, Alert])[] {
   const published: (readonly [number, Alert])[] = [];
   let alertState: AlertState = noAlerts;

@@ -1,4 +1,4 @@
-/** The closed lists of words that the API uses are those of its documentation: nothing more, and nothing less. */
+/** The closed lists of words that the API uses are exactly those of its documentation. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { disableReasonOf } from "../../src/core/auto-disable.ts";
@@ -69,7 +69,7 @@ test("the documentation has the tags and filters of templates", () => {
   const listed = pageOf("transformations.md").replaceAll(/\s+/g, " ");
   const [, tags = ""] = /\*\*Tags\*\*: ([^.]+)\./.exec(listed) ?? [];
   const [, filters = ""] = /\*\*Filters\*\*: ([^.]+)\./.exec(listed) ?? [];
-  // `#` is a comment in a line. Tags that close another are no entries of their own.
+  // `#` is a comment in a line. Closing tags have no entries.
   same(
     wordsIn(tags),
     templateWords.tags.filter((tag) => tag !== "#"),

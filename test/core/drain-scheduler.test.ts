@@ -169,7 +169,10 @@ describe("drains that could not be enqueued", () => {
 });
 
 describe("drains on their way", () => {
-  /** As many as the window has room for, sent for and at work: each asks, settles and goes on, in turn. */
+  /**
+   * As many drains as the window has room for, scheduled or running: each requests a lease, settles it and continues,
+   * in turn.
+   */
   function working(drains: number, drainSchedule: DrainSchedule) {
     let state = gate(drainSchedule, wide);
     let drained = 0;

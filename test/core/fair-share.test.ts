@@ -111,29 +111,29 @@ describe("the rate", () => {
 });
 
 /**
- * A destination that both sides want all the time. Live traffic asks at every tick. Drains come when the alarm
- * goes off, some time later, ask again as long as nothing of theirs is refused, and end after their budget.
+ * A destination that both sides want all the time. Live traffic requests a lease at every tick. Drains start some time
+ * after the alarm, request again as long as nothing of theirs is refused, and end after their budget.
  */
 type World = Readonly<{
   settings: GateSettings;
   window: number;
-  /** How long a lease lasts, one after the other, around and around. */
+  /** How long each lease lasts, as a list that repeats. */
   lastingMs: readonly number[];
-  /** How long it takes a drain to come, and to ask again. */
+  /** How long a drain takes to start, and to request again. */
   comingMs: number;
   againMs: number;
   outcome: "healthy" | "throttled";
-  /** Whether live traffic is the first to ask at a tick. */
+  /** Whether live traffic requests first at a tick. */
   liveFirst: readonly boolean[];
 }>;
 
 const TICK_MS = 20;
 const BUDGET_MS = 3_000;
 
-/** One ask, and whether anything came of it. */
+/** One request, and whether anything was granted. */
 type Asked = Readonly<{ side: Side; at: number; granted: boolean }>;
 
-/** All asks of a while, in order. */
+/** All requests of a while, in order. */
 function asksIn(world: World, lengthMs: number): Asked[] {
   const { settings, lastingMs, comingMs, againMs, outcome, liveFirst } = world;
   const opening = newGateState(now);
@@ -206,7 +206,7 @@ function asksIn(world: World, lengthMs: number): Asked[] {
   return asks;
 }
 
-/** For how many milliseconds `side` asked in vain at most; one that never got anything, all the time. */
+/** For how many milliseconds at most `side` requested in vain; the whole time if it never got anything. */
 function longestWait(side: Side, asks: readonly Asked[]): number {
   let since: number | undefined;
   return asks

@@ -30,7 +30,7 @@ const noOutcome = {
 
 type Running = { readonly member: number; readonly grant: Grant; readonly until: number; slots: number };
 
-/** Members' gates, their group and what crashes between them, with the attempts that are really in flight. */
+/** Members' gates, their group and the crashes between them, with the attempts that are really in flight. */
 class Histories {
   now = start;
   readonly settings: GroupSettings;
@@ -40,7 +40,7 @@ class Histories {
   running: Running[] = [];
   /** When attempts have really started, at the earliest that their leases allow. */
   readonly starts: number[] = [];
-  /** Reports that were made for their own sake. */
+  /** Reports that are sent separately from requests. */
   reports = 0;
   /** Answers that are still under way to the member's gate. */
   late: { member: number; answered: Answered }[] = [];

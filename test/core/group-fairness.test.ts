@@ -12,7 +12,7 @@ import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { virtualTime } from "../../src/simulator/virtual-time.ts";
 import { steady, trusted } from "../support/gate-arbitraries.ts";
 
-/** There and back. */
+/** A round trip. */
 const ROUND_TRIP_MS = 50;
 /** From a call to the drain that it starts. */
 const HOP_MS = 100;
@@ -59,7 +59,7 @@ class SharedReceiver {
 
   #drain(member: Member): void {
     if (member.waiting === 0) return;
-    // It looks up what waits first.
+    // It reads first what waits.
     this.time.after(ROUND_TRIP_MS, () =>
       this.#ask(member, "backlog", Math.min(100, member.waiting), (grant) => {
         if (!grant) return;

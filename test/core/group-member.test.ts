@@ -35,7 +35,10 @@ const reservation = { sends: 20, firstAt: NOW - 50, everyMs: 10, slackMs: 200, t
 const room = { slots: 8, reservation, probe: false };
 const LEASE_MS = 5_000;
 
-/** The group's answer by a clock that is so far behind the member's, which asked so long ago and was answered at once. */
+/**
+ * The group's answer by a clock that is so far behind the member's. The member requested it so long ago, and got the
+ * answer at once.
+ */
 const blockBy = (behindMs = 0, agoMs = 0, now = NOW) => {
   const at = now - agoMs - behindMs;
   const moved = { firstAt: at, useBy: at + 1_000, leasesEndBy: at + 6_000 };

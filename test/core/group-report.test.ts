@@ -434,7 +434,7 @@ describe("the ring", () => {
     expect(group.ask("fresh").kind).toBe("block");
     expect(group.ask("another").kind).toBe("refused");
     group.now += 22_001;
-    // All is free now, and acme's turn.
+    // Everything is free now, and it is acme's turn.
     expect(group.ask("b", 3)).toMatchObject({ kind: "block", block: { slots: 1 } });
     expect(group.ask("c").kind).toBe("refused");
     expect(group.ask("acme", 3)).toMatchObject({ kind: "block", block: { slots: 1 } });

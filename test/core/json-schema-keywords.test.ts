@@ -7,7 +7,7 @@ const fits = (schema: JsonSchema, data: unknown) => dataFaults(schema, data).len
 const said = (faults: readonly SchemaFault[]) =>
   faults.map(({ pointer, fault, expected }) => `${pointer} ${fault}, expected ${expected}`.trim());
 
-/** A schema, data that fits it, and data that does not, with what is said about it. */
+/** A schema, data that fits it, and data that does not, with its faults. */
 type Case = readonly [schema: JsonSchema, fitting: readonly unknown[], unfit: readonly Unfit[]];
 type Unfit = readonly [data: unknown, ...faults: string[]];
 

@@ -207,7 +207,7 @@ describe("through any history of a gate", () => {
             (part) => part?.deliveries ?? [],
           );
           if (step.ask.lane === "backlog" && after.crashLoop.level > 0) {
-            // Some of those that were asked for, each once.
+            // Some of the requested ones, each once.
             expect(new Set(named).size).toBe(named.length);
             expect(step.ask.deliveries).toEqual(expect.arrayContaining(named));
             continue;

@@ -1,4 +1,4 @@
-/** Order by key: the line of an event, whose turn it is in a line, and what is recorded while a lease goes on. */
+/** Order by key: the line of an event, whose turn it is in a line, and what is recorded while a lease is live. */
 import { describe, expect, test } from "vitest";
 import {
   endedBeforeLast,
@@ -15,7 +15,7 @@ const rule = (by: OrderRule["by"], path: string | null = null): OrderRule => ({
 const lineBy = (order: OrderRule, event: Partial<Parameters<typeof lineOf>[1]>) =>
   lineOf(order, { isScheduled: false, data: () => undefined, ...event });
 
-/** A number whose digits are kept as they were written. */
+/** A number with its digits as they were written. */
 const raw = (digits: string) => (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(digits);
 
 describe("the line of an event", () => {

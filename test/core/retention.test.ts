@@ -1,4 +1,4 @@
-/** For how long what is kept is kept. */
+/** How long events and other data are stored. */
 import { expect, test } from "vitest";
 import { DAY_MS, keptMsOf, shortest, wholeDays } from "../../src/core/retention.ts";
 

@@ -531,7 +531,7 @@ describe("through any history of a gate", () => {
       fc.property(historyArbitrary, (history) => {
         for (const { before, after, settled, now } of momentsOf(history)) {
           if (settled !== null) continue;
-          // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
+          // A clock that jumped back may have revived a lease that the gate had not yet removed.
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;
           // The reservation of an expired lease counts as sent, and its deliveries count as settled at its end.

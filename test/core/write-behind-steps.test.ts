@@ -40,7 +40,7 @@ function leaseOf(id: string, changes: Partial<Lease> = {}): Lease {
   };
 }
 
-/** A gate that live traffic asked half a second ago and at `start`, when all was written. */
+/** A gate that live traffic called half a second ago and at `start`, when everything was written. */
 function busy(changes: Partial<GateMemory> = {}, state: Partial<GateState> = {}): GateMemory {
   const base = trusted(10);
   const turns = { ...base.turns, live: { askedAt: start, servedAt: start, wantedAt: 0 } };

@@ -1,4 +1,4 @@
-/** Access tokens: how one is asked for, what is read of the answer, and what an isolate remembers. */
+/** Access tokens: how one is requested, what is read of the answer, and what an isolate remembers. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { MAX_ANSWER_BYTES } from "../../src/core/access-token.ts";
 import {
@@ -251,7 +251,7 @@ describe("an isolate", () => {
     const all = Array.from({ length: 1_000 }, (_, i) => `${destination}-${i}`);
     for (const one of all) await got({ destination: one });
     const [first = "", second = "", third = ""] = all;
-    // Got anew, the first is the last.
+    // Requested again, the first token becomes the newest.
     await got({ destination: first, force: true });
     await got();
     const before = sending.gates.requests.length;

@@ -1,4 +1,4 @@
-/** Destinations that ask for OAuth 2 client credentials, and those with the other kinds of authentication. */
+/** Destinations with OAuth 2 client credentials, and with the other kinds of authentication. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";

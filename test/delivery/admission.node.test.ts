@@ -205,7 +205,7 @@ function grantOf(deliveries: readonly number[], own: Partial<Grant> = {}): Admit
 
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
-/** Deliveries to be admitted as the consumer has them, which has looked them up `agoMs` ago. */
+/** Deliveries to be admitted, as a consumer has them that read them `agoMs` ago. */
 function dueOf(deliveries: readonly LoadedDelivery[], agoMs = 0, own: Partial<Due> = {}): Due {
   return {
     ...{ stage: "due", destination: storedDestination(), dispositions: [], patienceFor: () => 1_000 },

@@ -39,7 +39,7 @@ const standing = (destinations: readonly string[]) =>
 const done = { states: delivered, isSettled: true };
 const untouched = { states: [], isSettled: false };
 
-/** Consumes the messages, and looks at those destinations so long after the beginning. */
+/** Consumes the messages, and reads those destinations so long after the beginning. */
 async function consumeAndLook(
   messages: readonly unknown[],
   destinations: readonly string[],

@@ -1,4 +1,4 @@
-/** One attempt: what it sends, and what it keeps of the response. */
+/** One attempt: what it sends, and what it stores of the response. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { SignatureForm } from "../../src/core/signature-forms.ts";
@@ -365,7 +365,7 @@ function verified(call: Call | undefined): unknown {
   return new Webhook(SECRET).verify(call.body, Object.fromEntries(call.headers));
 }
 
-/** A body that goes on as long as it is read. */
+/** A body that never ends. */
 function endless(letter: string) {
   const piece = new TextEncoder().encode(letter.repeat(60));
   let pulled = 0;

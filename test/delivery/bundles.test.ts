@@ -26,7 +26,7 @@ import {
 } from "../support/world.ts";
 
 const PATIENCE_MS = 1_000;
-/** A status that is retried and keeps the circuit closed. */
+/** A status that is retried and does not open the circuit. */
 const BUSY = 409;
 const WIDE = { maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
 

@@ -1,4 +1,4 @@
-/** A receiver's consent: what it is asked, what counts as its answer, and that nothing private is asked. */
+/** A receiver's consent: what is requested, what counts as its answer, and that nothing private is requested. */
 import { timingSafeEqual } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { beforeEach, expect, test } from "vitest";

@@ -44,7 +44,7 @@ function track(groups: number, kept: "one" | "each" = "one") {
   };
 }
 
-/** Until every promise that can go on has gone on. */
+/** Until every promise that can resolve has resolved. */
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
 test("a task has a free connection at once, and the last one only if its destination has none", () => {

@@ -1,4 +1,4 @@
-/** A batch of messages, from the look-up of its deliveries to what becomes of each message and of each lease. */
+/** A batch of messages, from loading its deliveries to the end of each message and each lease. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -1,4 +1,4 @@
-/** One drain: what it looks at, has admitted and attempts, how it goes from lease to lease, and when it ends. */
+/** One drain: what it reads, gets admitted and attempts, how it goes from lease to lease, and when it ends. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";
@@ -62,7 +62,7 @@ const admits = () =>
   }[];
 const nextDrains = () => world.sentDrains().map(({ body }) => body);
 
-/** From now on the gate answers requests to be admitted so; `real` asks it, and `nth` counts from 1. */
+/** From now on the gate answers admit requests so; `real` calls it, and `nth` counts from 1. */
 function admitting(
   answer: (given: {
     deliveries: readonly number[];
@@ -420,7 +420,7 @@ describe("from one lease to the next", () => {
   });
 });
 
-/** Whether a drain looks for waiting deliveries so. */
+/** Whether a drain searches waiting deliveries so. */
 const isLook = (sql: string) => /FROM destinations/.test(sql) && /deliveries/.test(sql);
 
 describe("a failure", () => {
@@ -430,7 +430,7 @@ describe("a failure", () => {
       `CREATE TRIGGER refuse BEFORE UPDATE ON packs WHEN NEW.bundle_id IN (${bundles.join()})
        BEGIN SELECT RAISE(ABORT, 'as the test wants it'); END`,
     );
-  /** D1 is away when the drain looks for the second time. */
+  /** D1 is unavailable when the drain reads for the second time. */
   const secondLookFails = () => {
     let looks = 0;
     return ({ db }: Services) => ({
@@ -577,7 +577,7 @@ describe("a waiting delivery", () => {
     await world.drain(message());
     expect(states()).toEqual(["dead expired", "dead expired"]);
     expect(world.requests).toEqual([]);
-    // That was progress: it looks for more.
+    // That was progress: it searches for more.
     expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
   });
 
@@ -743,7 +743,7 @@ describe("a request that cannot be made", () => {
 
   describe("of what is at both ends of a backlog", () => {
     const bad = { data: "bad" };
-    /** Nothing can be made of the bad ones, which has paused the destination; somebody has resumed it. */
+    /** The bad ones cannot be transformed, which has paused the destination; it was resumed. */
     async function backlog(before: number, sound: number, after: number): Promise<void> {
       await pinned('{% if data == "bad" %}no json{% else %}{{ data }}{% endif %}');
       await waiting(before, bad);
@@ -773,7 +773,7 @@ describe("a request that cannot be made", () => {
       await backlog(2_000, 0, 0);
       let looks = 0;
       let drawn = 0;
-      // A step draws twice: it looks elsewhere between the ends than the one before.
+      // A step draws twice, so that it reads another place between the ends than the step before.
       const random = () => {
         drawn += 0.53;
         return drawn % 1;

@@ -19,7 +19,10 @@ async function publish({ db, now }: Services): Promise<void> {
   if (seen) await insertEventVersion(db, seen, made, now());
 }
 
-/** Events of two minutes, to destinations that fail now and then: two of the first version, one that is pinned anew. */
+/**
+ * Events of two minutes, to destinations that fail now and then: two of the first version, and one whose pinned version
+ * changes.
+ */
 async function publishing(seed: number) {
   const world = virtualWorld({ seed, isDeadly: () => seed > 1 && world.engine.random() < 0.01 });
   const retry = { schedule: [5, 20, 60, 60, 60], max_attempts: 6 };

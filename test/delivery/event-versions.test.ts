@@ -168,7 +168,7 @@ describe("a delivery whose conversion fails", () => {
         fault: expect.stringContaining(`conversion of ${TYPE} from version 2 to 1, body`),
       }),
     ]);
-    // A drain does not ask the gate for it.
+    // A drain does not request it from the gate.
     world.gates.called();
     await world.answer([{ destination: id, drains: 1 }]);
     expect(world.gates.called()).toEqual(["reportEmptyDrain"]);

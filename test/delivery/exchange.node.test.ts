@@ -1,4 +1,4 @@
-/** One exchange with a receiver, as it is reported: what is read, what is left unread, and what is kept of it. */
+/** One exchange with a receiver, as it is reported: what is read, what is left unread, and what is stored of it. */
 import { describe, expect, test } from "vitest";
 import { type Credentials, noCredentials, type Renewal } from "../../src/delivery/authorization.ts";
 import {
@@ -29,7 +29,7 @@ type Options = Readonly<{
   archive?: (arrived: ArchivableResult) => boolean;
 }>;
 
-/** A call that starts at 1,000; each look at the clock takes a millisecond. */
+/** A call that starts at 1,000; each reading of the clock takes a millisecond. */
 async function exchange(answer: Answering, options: Options = {}) {
   let now = 999;
   const services = { now: () => ++now } as unknown as Services;

@@ -1,4 +1,4 @@
-/** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest goes on. */
+/** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest continues. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { atGate } from "../../src/gate/client.ts";
 import { accept } from "../support/accept.ts";

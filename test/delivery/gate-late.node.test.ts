@@ -94,7 +94,7 @@ test("when a database takes no outcomes, the deliveries of its bundle are sent a
   expect([states(near), stored()]).toEqual([delivered, []]);
 
   isAway = false;
-  // The lease expires: nobody settled it, because nothing was recorded under it.
+  // The lease expires: it was not settled, because nothing was recorded under it.
   await passed(60_000);
   expect(await world.consume(messages, { instead: () => ({ further }) })).toEqual(["acked", "acked"]);
   expect(stored()).toHaveLength(1);

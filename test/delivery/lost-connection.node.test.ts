@@ -1,6 +1,6 @@
 /**
- * The real runtime's errors when a connection fails. A Worker sees the same error whether nobody listened or
- * the receiver broke off after it had read the request, so none of these may be called a refusal.
+ * The real runtime's errors when a connection fails. A Worker sees the same error whether nothing listened or the
+ * receiver broke off after it had read the request, so none of these may be called a refusal.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

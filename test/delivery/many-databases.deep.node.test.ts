@@ -1,4 +1,4 @@
-/** Many databases: D1 allows an invocation 1,000 queries, and a drain looks into every database at each step. */
+/** Many databases: D1 allows an invocation 1,000 queries, and a drain searches every database at each step. */
 import { expect, test } from "vitest";
 import { virtualWorld } from "../support/virtual-world.ts";
 

@@ -273,7 +273,7 @@ async function expectOrder(run: Run): Promise<void> {
     expect(events, line).toEqual(events.toSorted((a, b) => a - b));
 }
 
-/** Keys are held by dead deliveries: somebody skips them, again and again. */
+/** Dead deliveries hold keys, and are skipped again and again. */
 const skipAll = () =>
   execute(`DELETE FROM lines WHERE EXISTS (SELECT 1 FROM deliveries d WHERE d.destination_id = lines.destination_id
     AND d.event_id = lines.event_id AND d.state = 'dead')`);

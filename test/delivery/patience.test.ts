@@ -17,7 +17,7 @@ import {
 
 /** How long one answer is awaited. */
 const PATIENCE_MS = 1_000;
-/** How long a batch goes on starting attempts. */
+/** How long a batch continues to start attempts. */
 const STARTS_MS = 5_000;
 
 let world: World;

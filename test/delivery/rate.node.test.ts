@@ -97,7 +97,7 @@ describe("a backlog at any rate, with calls of any duration", () => {
     const from = world.now();
     world.calls();
     void world.resume(shop);
-    // A lease is used for three seconds; requests, look-ups, records and settling come on top of each.
+    // A lease is used for three seconds; each also takes time to request, read, record and settle.
     const roundTripsMs = 5 * d1 + 3 * gate + 500;
     const mostMs = (count / rate) * 1_000 * (1 + roundTripsMs / 3_000) + 15_000;
     expect(await world.runUntil(() => world.open() === 0, mostMs)).toBe(true);

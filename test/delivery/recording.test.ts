@@ -25,7 +25,7 @@ import {
 
 /** How long one answer is awaited. */
 const PATIENCE_MS = 1_000;
-/** A status that is retried and keeps the circuit closed. */
+/** A status that is retried and does not open the circuit. */
 const BUSY = 409;
 const WRITE = "INSERT INTO packs";
 

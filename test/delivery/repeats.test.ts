@@ -114,7 +114,7 @@ async function stored({ state }: { state: string }): Promise<void> {
   );
 }
 
-/** The database, and what happens between the first look-up and its answer. */
+/** The database, and what happens between the first read and its answer. */
 function afterFirstLookUp(db: D1Database, meanwhile: () => Promise<void>): D1Database {
   let isFirst = true;
   const batch: D1Database["batch"] = async <T>(statements: D1PreparedStatement[]) => {

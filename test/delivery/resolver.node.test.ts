@@ -13,7 +13,7 @@ beforeEach(() => {
   sending = newSending({ dnsResolver: RESOLVER });
 });
 
-/** A name that nobody has asked for before. */
+/** A name that was not looked up before. */
 const newName = () => `n${++names}-${crypto.randomUUID()}.example`;
 const question = (name: string, type: 1 | 28) => `${RESOLVER}&name=${name}&type=${type}`;
 const asked = () => sending.receiver.calls.map(({ url }) => url);
@@ -155,7 +155,7 @@ describe("an answer is cached", () => {
     for (const [i, name] of all.entries()) scripted(name, [{ data: "8.8.8.8", TTL: i === 0 ? 30 : 300 }]);
     for (const name of all) await ask(name);
     const [first = "", second = "", third = ""] = all;
-    // Asked for anew, the first is the last.
+    // Looked up again, the first name becomes the newest.
     sending.clock.pass(30_000);
     await ask(first);
     const newest = newName();

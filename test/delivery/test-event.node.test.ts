@@ -1,4 +1,4 @@
-/** Test events and handshakes, as they are reported to whoever asks for them. */
+/** Test events and handshakes, as they are reported to the caller. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { type ShownAuth, sealedAuth } from "../../src/delivery/authorization.ts";
 import { sendTestEvent, shakeHands } from "../../src/delivery/test-event.ts";

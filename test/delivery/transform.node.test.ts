@@ -88,7 +88,7 @@ function delivery(
   return loadedDelivery({ ...others, event: { body: body(data), ...event }, destination });
 }
 
-/** What became of each: the body that is sent, why there is none, or nothing where it is sent as it is. */
+/** The result of each: the body that is sent, why there is none, or nothing if it is sent unchanged. */
 async function made(...deliveries: LoadedDelivery[]) {
   const found = await transformed(services, deliveries);
   await Promise.all(background.splice(0));

@@ -167,7 +167,7 @@ describe("a delivery for which the transformation fails", () => {
         fault: expect.stringMatching(/^body/),
       }),
     ]);
-    // A drain neither asks the gate for it nor counts it again.
+    // A drain neither requests it from the gate nor counts it again.
     world.gates.called();
     await world.answer([{ destination: id, drains: 1 }]);
     expect(world.gates.called()).toEqual(["reportEmptyDrain"]);

@@ -20,7 +20,7 @@ const nothing: PortalRules = {
   may_see_payloads: false,
 };
 
-/** The services that a person needs more than the role look for, by that role. */
+/** The services that need a higher role than look, by that role. */
 const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
   repair: [
     "approvals/service.ts decideAction",

@@ -5,7 +5,7 @@ import { steady } from "../support/gate-arbitraries.ts";
 
 const START = 1_000_000;
 
-/** A gate that keeps what it is called with; the first call takes a second, and its answer is lost. */
+/** A gate that records its calls; the first call takes a second, and its answer is lost. */
 function interrupted() {
   let now = START;
   const calls: unknown[][] = [];

@@ -1,4 +1,4 @@
-/** The runner of tenants' functions: which isolates it asks for, and how much at once. */
+/** The runner of tenants' functions: which isolates it requests, and how many at once. */
 import { afterEach, expect, test, vi } from "vitest";
 import type { FunctionCall } from "../../src/core/transform/code.ts";
 import { type FunctionLoader, FunctionRunner } from "../../src/gate/functions-object.ts";

@@ -42,7 +42,7 @@ beforeEach(() => {
     }),
     fetch: published.fetch,
     now: () => now,
-    // Timeouts never end; what waits for another request looks again soon.
+    // Timeouts never fire; a caller that waits for another request checks again soon.
     sleep: (ms: number) => (ms < 1_000 ? scheduler.wait(1) : new Promise(() => {})),
     log: ({ what }: { what: string }) => log.push(what),
   } as unknown as Services;

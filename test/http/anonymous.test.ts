@@ -1,6 +1,6 @@
 /**
- * Every route that any app has registered, requested without a credential and with credentials that are of no more use: beyond the
- * limits nobody costs a query, a call of a gate, a request or a message. And no route reads a body without a bound.
+ * Every route that any app has registered, requested without a credential and with invalid credentials: beyond the
+ * limits, no request costs a query, a gate call, a request or a message. And no route reads a body without a bound.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -114,7 +114,10 @@ const credentials: Readonly<Record<string, () => Promise<string | undefined>>> =
     token("portal", { rules: {}, language: null, theme: null, return_url: null }),
 };
 
-/** The look-ups by which an isolate learns of a client over its limit, or that a session has ended. Before, it has read the health. */
+/**
+ * The reads by which an isolate learns that a client is over its limit, or that a session has ended. It has read the
+ * health before.
+ */
 const LEARNT_BY = 2;
 
 describe("beyond the limits no route costs anything", () => {

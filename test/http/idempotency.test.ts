@@ -196,7 +196,7 @@ describe("an event with an idempotency key", () => {
     expect(metered.used()).toMatchObject({ roundTrips: 1, rowsWritten: 2 });
     await env.DB.prepare("INSERT INTO counts VALUES ('deduplicated', 1)").run();
     await call("POST", "/v1/events", EVENT, keyed("k"));
-    // The commit that changes nothing, the look-up of the key, the plan of its event, and the count.
+    // The commit that changes nothing, the read of the key, the plan of its event, and the count.
     expect(metered.used()).toMatchObject({ roundTrips: 5, rowsWritten: 1 });
   });
 });

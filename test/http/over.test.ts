@@ -1,4 +1,7 @@
-/** An event past the retention is neither shown nor sent again, although a neighbour keeps the row of its bundle. */
+/**
+ * An event past its retention is neither shown nor sent again, although the row of its bundle remains because of a
+ * neighbour.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -24,7 +24,7 @@ import {
 } from "../support/operations.ts";
 import { newGates } from "../support/world.ts";
 
-/** Operations that ask for no key: they must show nothing of any tenant. */
+/** Operations without a key: they must show nothing of any tenant. */
 const PUBLIC = ["GET /v1/destinations/{id}/jwks.json", "GET /v1/health"];
 
 /** Operations on the installation itself, which belongs to no tenant: a tenant's key may not. */
@@ -61,7 +61,7 @@ const lists = guarded.filter(
   (one) => one.method === "GET" && !one.path.includes("{") && !isShared(one) && !isStream(one),
 );
 
-/** An API over the real gates, for somebody; receivers answer 204. */
+/** An API over the real gates, for a caller; receivers answer 204. */
 function apiFor(principal: Principal) {
   const fetch = async () => new Response(null, { status: 204 });
   return testApi({ authenticate: async () => principal, services: { gates: env.GATES, fetch } });
@@ -198,7 +198,7 @@ describe("an operation is refused to a key with every scope but its own", () => 
     expect(await everythingStored()).toBe(before);
     await noteMade(described);
     const alone = await apiFor({ scopes: scopes.filter((one) => one === scope) }).call(...args);
-    // A body may ask for more than the key has: then a field is at fault, and the route is open.
+    // A body may request more than the key has: then the fault is in a field, and the route is open.
     if (!alone.json?.errors) expect([401, 403, 404]).not.toContain(alone.status);
   });
 });

@@ -32,7 +32,7 @@ async function makeKey({ call }: Pick<ReturnType<typeof testApi>, "call">, field
   return json as { id: string; key: string };
 }
 
-/** A limiter that refuses everything, and what it was asked about. */
+/** A limiter that refuses everything, and the names that it was called with. */
 function exhausted() {
   const asked: unknown[] = [];
   const limit: RateLimit["limit"] = async ({ key }) => {
@@ -68,7 +68,7 @@ describe("an invented key", () => {
     api.queries();
     expect(await flood()).toBe(2);
     expect(await flood()).toBe(0);
-    // One look-up a second: a valid key that is not known here gets in, and one that is known always does.
+    // One read a second: a valid key that is not known here gets in, and one that is known always does.
     expect((await api.get(LIST, `Bearer ${known.key}`)).status).toBe(200);
     now += 1_000;
     expect((await api.get(LIST, `Bearer ${key}`)).status).toBe(200);

@@ -1,6 +1,6 @@
 /**
- * Every way by which somebody gives the deployment a URL that it calls: each refuses what must not be called, stores nothing of
- * it and calls nobody. A field of a schema or a form that may have a URL in it, and is in no door, fails.
+ * Every input by which the deployment gets a URL that it calls: each refuses forbidden URLs, stores nothing of them and
+ * calls none. The test fails for a field of a schema or form that may hold a URL and is not listed here.
  */
 import { env } from "cloudflare:workers";
 import type { RouterRoute } from "hono/types";

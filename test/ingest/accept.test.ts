@@ -205,7 +205,7 @@ describe("a key", () => {
 });
 
 describe("intake", () => {
-  /** An intake that answers as given, and what it was asked for. */
+  /** An intake that answers as given, and its calls. */
   function intakeOf(answer: () => unknown) {
     const asked: { name: string; options: unknown; version: number; database: number; entry: Entry }[] = [];
     const intake = {

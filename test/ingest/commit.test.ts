@@ -1,4 +1,7 @@
-/** Committing entries: all of an entry or nothing, once however often it is repeated, and nobody for another's fault. */
+/**
+ * Committing entries: each entirely or not at all, once however often it is repeated, and none fails by another's
+ * fault.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { retention } from "../../src/features/retention/job.ts";
@@ -41,7 +44,7 @@ async function commit(entries: readonly Entry[], services?: Services) {
   return (await committed(entries, services)).outcomes;
 }
 
-/** Passes the pause before each repeat, as soon as somebody sleeps so long. */
+/** Passes the pause before each repeat, as soon as the code sleeps so long. */
 async function patiently<T>(work: Promise<T>): Promise<T> {
   let isDone = false;
   const pass = async () => {
@@ -405,7 +408,7 @@ describe("an entry of several bundles", () => {
       many((i) => (i < 200 ? TENANT : "late")),
     );
     await execute("DELETE FROM bundles");
-    // Only the last bundle has an event of that tenant; whoever commits has read its destinations before.
+    // Only the last bundle has an event of that tenant, whose destinations are read before the commit.
     const added = await newDestination({ tenant: "late" });
     const { db } = world.services;
     const countsAfterBatches: unknown[] = [];

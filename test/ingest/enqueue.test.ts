@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 type Failure = "before" | "after" | undefined;
 
-/** A queue whose sends fail in turn, before or after they have taken the messages; it keeps the times of all sends. */
+/** A queue whose sends fail in turn, before or after they have taken the messages; it records the times of all sends. */
 function failing(failureOf: (send: number) => Failure) {
   const sends: number[] = [];
   const taken: DeliveryMessage[] = [];

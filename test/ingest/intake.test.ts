@@ -1,4 +1,4 @@
-/** Intake commits for everybody at once, and whatever happens to it, nothing is lost and nothing is stored twice. */
+/** Intake commits for all callers at once, and whatever happens to it, nothing is lost and nothing is stored twice. */
 
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -74,7 +74,7 @@ function request(
   return [version, 0, { token: `token ${tokens}`, events: [posted], deadlineAt }];
 }
 
-/** Until it is let go, whatever is asked of it waits. Then it is overloaded. */
+/** Until it is released, all calls wait. Then it is overloaded. */
 function heldDatabase() {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   const db = playedD1(async (sql) => {
@@ -675,7 +675,7 @@ describe("the object itself", () => {
     const ids = await stored();
     expect(idsOf(accepted).filter((id) => !ids.includes(id))).toEqual([]);
     expect(new Set(idsOf(accepted)).size).toBe(accepted.length);
-    // The first, what was accepted, and at most what nobody knows of.
+    // The first one, all accepted ones, and at most those whose outcome is unknown.
     expect(ids.length).toBeGreaterThan(accepted.length);
     expect(ids.length).toBeLessThanOrEqual(101);
   });

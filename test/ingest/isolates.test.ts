@@ -18,7 +18,7 @@ import { calm, execute, newDestination, newWorld, START, TENANT, type World } fr
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** The most that a commit may read, however much others have committed: its own guards, and a few look-ups. */
+/** The most that a commit may read, however much others have committed: its own guards, and a few lookups. */
 const FEW = 60;
 
 let world: World;

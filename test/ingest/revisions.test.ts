@@ -1,4 +1,4 @@
-/** Every change of whom a tenant's events are for raises the tenant's revision, whoever makes it and however. */
+/** Every change of a tenant's routes raises the tenant's revision, whoever makes it and however. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { CATALOGUE, type Routes, RoutingCache } from "../../src/ingest/routing-cache.ts";

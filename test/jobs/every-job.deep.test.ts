@@ -1,8 +1,9 @@
 /**
- * Every job of upkeep, held to the same four promises: one bad row stops nothing, an interruption between any two statements
- * loses nothing, a budget that ends in the middle is continued, and what a neighbour has stored costs nobody else anything.
+ * Every upkeep job, held to the same four promises: one bad row stops nothing, an interruption between any two
+ * statements loses nothing, a job whose budget ends in the middle continues, and what one tenant has stored costs no
+ * other anything.
  *
- * A job says what it has to do, and what of it is left; the tests are generated from the list.
+ * A job says what it has to do and what is left; the tests are generated from the list.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -46,11 +47,14 @@ type Job = Readonly<{
   run: (services: Services) => Promise<unknown>;
   /** The remaining work. */
   left: () => Promise<readonly unknown[]>;
-  /** The age of the bundles that it looks at; absent: it looks at none. */
+  /** The age of the bundles that it reads; absent: it reads none. */
   ageMs?: number;
   /** Time between two invocations. */
   everyMs?: number;
-  /** Whether it has to look at every bundle of a period, whoever has it. Then only the cost of one invocation is bounded. */
+  /**
+   * Whether it has to read every bundle of a period, whichever tenant's. Then only the cost of one invocation is
+   * bounded.
+   */
   walksAll?: true;
 }>;
 
@@ -494,7 +498,7 @@ describe.each(Object.entries(jobs))("%s", (_, job) => {
       await runOn(job);
       expect([killedAfter, ...(await job.left())]).toEqual([killedAfter]);
     }
-    // A job is begun anew for each of its statements, dozens of times.
+    // A job is started again for each of its statements, dozens of times.
   });
 
   test("is continued where its time has ended in the middle", async () => {

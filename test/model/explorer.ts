@@ -2,9 +2,9 @@
  * An explicit-state model checker: from one state it takes every step that may come next, breadth first, until it has
  * seen every state or one in which something is broken. So a counter-example is as short as any.
  *
- * It also checks that nothing starves: from every state, steps that are no faults lead to a state in which everything is
- * at its end. Where the bounds of the model cut such steps off, the world goes on as a calm one, in which nothing goes
- * wrong any more and which has no bounds.
+ * It also checks that nothing starves: from every state, steps that are no faults lead to a state in which everything
+ * is at its end. If the bounds of the model cut such steps off, the world continues as a calm one, in which nothing
+ * fails any more and which has no bounds.
  */
 import { hash } from "node:crypto";
 
@@ -145,7 +145,7 @@ class Graph {
   }
 }
 
-/** Returns a counter-example when the calm world that goes on from a state does not reach its end. */
+/** Returns a counter-example if the calm world that continues from a state does not reach its end. */
 function calmChecker<State>({ calmed, calm, keyOf, broken }: Model<State>) {
   const known = new Set<string>();
 

@@ -20,7 +20,7 @@ import {
 export function attemptSteps(world: World, i: number, run: Run, parts: Parts, add: Adder<World>): void {
   const next = run.items.find(({ state }) => state === "unsent");
   const chain = chainOf(world, run);
-  // A connection goes on with the next lease when it has nothing more to start under the one before.
+  // A connection continues with the next lease when it has nothing more to start under the one before.
   const isTurn = chain.find((one) => hasMore(world, one, parts)) === run;
   if (next && isTurn && sendingIn(chain) < run.slots)
     add(`${runName(run)} sends ${nameOf(next.delivery)}.`, started(world, i, run, next));
@@ -106,7 +106,7 @@ export function settleRequestOf({ items }: Run, lease: string): SettleRequest {
   return { lease, signals, left: items.length - signals.length };
 }
 
-/** The message is acknowledged, or comes again for what is open. A drain that has found more goes on. */
+/** The message is acknowledged, or comes again for what is open. A drain that has found more continues. */
 export function ended(world: World, i: number): World {
   const run = world.runs[i];
   if (!run) return world;

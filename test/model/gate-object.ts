@@ -74,7 +74,7 @@ export function busyObject(settings: GateSettings): ObjectWorld {
   return afterItsAlarm(parts, world);
 }
 
-/** Nothing where a former instance would have to write, which it cannot: nobody gets an answer. */
+/** Returns nothing if a former instance would have to write, which it cannot: its callers get no answer. */
 export function called<W extends ObjectWorld, D extends Readonly<{ state: GateState }>>(
   parts: Parts,
   world: W,

@@ -109,7 +109,7 @@ export class Invocations {
     add(`${name} settles its lease, and settles it again.`, this.#settled(world, i, "current", true));
   }
 
-  /** The drain's next lease, which it asks for while this one is in use. */
+  /** The drain's next lease, which it requests while this one is in use. */
   #following(world: World, i: number, run: Run): World | undefined {
     if (this.#portion === undefined || run.lane !== "backlog" || run.isFollowed) return undefined;
     if (!run.grant || run.refused.length > 0) return undefined;

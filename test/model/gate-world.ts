@@ -14,7 +14,7 @@ export const TIMEOUT_MS = 5_000;
 export const STARTS_MS = 5_000;
 /** A call of the gate that takes longer has failed. */
 export const CALL_MS = 10_000;
-/** For so long a receiver asks for quiet. */
+/** How long a hold is that a receiver requests. */
 export const HOLD_MS = 2 * TICK_MS;
 export const BEGINNING = 1_000_000;
 
@@ -23,16 +23,16 @@ export type Scenario = Readonly<{
   messages: readonly (readonly number[])[];
   /** Deliveries that wait from the beginning; the gate knows of them. */
   waiting?: number;
-  /** As many deliveries a drain leases at most; it goes on with another lease then. All at once where it is not given. */
+  /** The most deliveries that a drain leases at once; then it continues with another lease. Absent: all at once. */
   portion?: number;
   maxConcurrency: number;
   /** The most faults: deaths, evictions, take-overs, lost calls, messages that come twice. */
   faults: number;
   /** Attempts that fail at most; the first opens the circuit. */
   failures: number;
-  /** How often the clock moves although somebody has something to do: calls, messages and alarms that are late. */
+  /** How often the clock moves although a process could act: calls, messages and alarms that are late. */
   delays: number;
-  /** Answers at most that ask for quiet. */
+  /** The most answers that request a hold. */
   holds?: number;
   /** How often an operator pauses the destination, and ends a hold. */
   pauses?: number;
@@ -47,7 +47,7 @@ export type Scenario = Readonly<{
 export type Quiet = Readonly<{
   /** Attempts that the destination was trusted with at first. */
   window: number;
-  /** Whether any lease was granted that nobody will settle. */
+  /** Whether any lease was granted that will not be settled. */
   hasLost: boolean;
   /** Whether the gate's memory was lost with successes, or leases out of the slack, that were not written. */
   hasForgotten: boolean;
@@ -100,7 +100,7 @@ export type Item = Readonly<{
   delivery: number;
   state: "unsent" | "sending" | "succeeded" | "failed";
   startedAt: number;
-  /** Its answer has asked for quiet until then. */
+  /** Its answer has requested a hold until then. */
   holdUntil?: number;
 }>;
 
@@ -124,7 +124,7 @@ export type Run = Readonly<{
   /** For leases that succeed one another in one drain: the first of them, and the one before. */
   chain?: string;
   succeeds?: string;
-  /** Another lease has been asked for that succeeds this one. */
+  /** A lease that succeeds this one has been requested. */
   isFollowed?: true;
   askedAt: number;
   grant?: Readonly<{
@@ -140,10 +140,10 @@ export type Run = Readonly<{
   }>;
   /** Connections in use at most, by the newest lease of the drain. */
   slots: number;
-  /** An answer of its own has asked for quiet until then: it starts nothing more. */
+  /** One of its own answers has requested a hold until then: it starts nothing more. */
   heldUntil: number;
   settled: NonNullable<AdmitResult["settled"]>;
-  /** The gate has asked it to read what was granted again. */
+  /** The gate has told it to read again what was granted. */
   readsAgain?: true;
   refused: readonly number[];
   /** When the message is to come again for what others hold. */

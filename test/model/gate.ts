@@ -1,7 +1,7 @@
 /**
  * The gate's model: the production's pure functions (admit, settle, write-behind, leases, triage) under every
  * interleaving of a few invocations, an object that is evicted or replaced, calls whose answers come late or never,
- * receivers that ask for quiet, and an operator.
+ * receivers that request a hold, and an operator.
  */
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterEmptyDrain } from "../../src/core/settle.ts";
@@ -106,7 +106,7 @@ function broken(world: World, scenario: Scenario): string | undefined {
   return undefined;
 }
 
-/** Whether nobody comes for what waits, but the sweep. After a fault, or where D1 is slow, that is how it is. */
+/** Whether only the sweep comes for what waits, as after a fault, or if D1 is slow. */
 function isLeftAlone(world: World, { faults, delays }: Scenario): boolean {
   const isAsMeant = world.faults === faults && world.delays === delays && !world.isCalm;
   return isAsMeant && isIdle(world) && world.runs.length === 0 && !world.paused && !world.isResuming;

@@ -32,11 +32,11 @@ const SHORT_MS = 2_000;
 
 export type GroupScenario = Readonly<{
   maxConcurrency: number;
-  /** For each member, of a tenant of its own, the deliveries that it asks for, one request after the other. */
+  /** For each member, each of another tenant, the deliveries that it requests, one request after the other. */
   wanted: readonly (readonly number[])[];
   /** Deaths, evictions and lost calls at most. */
   faults: number;
-  /** How often the clock moves although somebody has something to do. */
+  /** How often the clock moves although a process could act. */
   delays: number;
   /** How often it moves at all, by a second or by twenty. */
   ticks: number;
@@ -66,7 +66,7 @@ type World = Readonly<{
   stored: GroupState;
   members: readonly Member[];
   holders: readonly Holder[];
-  /** Attempts of invocations that have died, and until when they may go on. */
+  /** Attempts of invocations that have died, and until when they may continue. */
   orphans: readonly Readonly<{ slots: number; until: number }>[];
 }>;
 

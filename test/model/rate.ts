@@ -29,7 +29,7 @@ export type RateScenario = Readonly<{
   /** The clock moves by so much; so long consumers start attempts, and so long an attempt may take. */
   tickMs: number;
   startWithinMs: number;
-  /** How many sends each consumer asks for. They ask in this order, at any time. */
+  /** How many sends each consumer requests. They request in this order, at any time. */
   wanted: readonly number[];
   /** Deaths, evictions and lost answers at most. */
   faults: number;
@@ -139,7 +139,7 @@ class RateModel {
     const { startWithinMs, tickMs } = this.#scenario;
     const { now } = world;
     const [count = 0, ...others] = world.wanted;
-    // No delivery is asked for twice.
+    // No delivery is requested twice.
     const from = (world.current?.memory.state.granted ?? 0) * 100 + world.faults * 10_000;
     const request = requestOf(
       "fresh",

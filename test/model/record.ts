@@ -1,7 +1,7 @@
 /**
  * The model of what is recorded of deliveries: the production's SQL for packs and rows, its triggers, and the functions
- * that write with them, called by consumers, a drain, the sweep and an operator at the same time. No gate keeps them
- * apart here, and no clock: whatever could be due is due.
+ * that write with them, called by consumers, a drain, the sweep and an operator at the same time. No gate or clock
+ * separates them here: whatever could be due is due.
  */
 
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
@@ -38,7 +38,7 @@ const END_OF_TIME = 9_000_000_000_000;
 const BUNDLE = 1;
 const DESTINATION = "dst";
 const PAIR = [BUNDLE, DESTINATION] as const;
-// The rows of deliveries come first, because a trigger of theirs looks at packs.
+// The rows of deliveries come first, because one of their triggers reads packs.
 const TABLES = ["deliveries", "packs"];
 
 export type Actor =

@@ -101,7 +101,7 @@ export function sqlite(tables: readonly string[], edit: Edit = (sql) => sql, set
   return { empty: loaded, execute, query };
 }
 
-/** Bytes as a list in an object, which JSON keeps. */
+/** Bytes as a list in an object, which JSON can represent. */
 function plainRow(row: Record<string, unknown>): Row {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => [

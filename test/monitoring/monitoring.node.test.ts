@@ -1,4 +1,4 @@
-/** The dashboard and the alert rules ask for nothing that /metrics does not have, and forget nothing that counts. */
+/** The dashboard and the alert rules use only metrics that /metrics has, and omit none that matters. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it, test } from "vitest";
 import { exposition } from "./exposition.ts";

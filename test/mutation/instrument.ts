@@ -1,5 +1,5 @@
 /**
- * A file with all of its mutants in it, each behind a switch (switch.ts), so that nothing is compiled or imported anew
+ * A file with all of its mutants in it, each behind a switch (switch.ts), so that nothing is compiled or imported again
  * from one mutant to the next.
  *
  * A constant at a file's top level is evaluated once, at import. Here it becomes a variable that can be evaluated again,

@@ -1,6 +1,6 @@
 /**
- * The mutation run: which of the mutants of src/core, src/ingest, src/delivery and src/store the tests of the fast lanes
- * kill. It can be stopped at any time; the next call goes on with it.
+ * The mutation run: which of the mutants of src/core, src/ingest, src/delivery and src/store the tests of the fast
+ * lanes kill. It can be stopped at any time; the next call continues it.
  *
  *   npm run test:mutation -- --folder core --sample 0.2 --seed 1
  */

@@ -11,7 +11,7 @@ type Constant = Readonly<{
   mutants: ReadonlySet<number>;
 }>;
 
-/** More rounds of loops, and more places reached, than any test has: what goes on has no end. */
+/** More rounds of loops, and more places reached, than any test has: a mutant beyond that never ends. */
 const MOST_ROUNDS = 3_000_000;
 const MOST_PLACES = 20_000_000;
 

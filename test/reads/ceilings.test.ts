@@ -61,7 +61,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/deliveries?order=event": [15_000, 17],
   "GET /v1/deliveries?order=event&state=dead": [15_000, 26],
   "GET /v1/deliveries?order=event&destination_id={foreign}": [15_000, 17],
-  // A minute of it: twenty looks, of which nobody posts anything new.
+  // A minute of it: twenty polls, during which nothing new is posted.
   "GET /v1/deliveries/tail": [45, 22],
   "GET /v1/events": [2_300, 3],
   "GET /v1/events?data=true": [2_300, 4],
@@ -105,8 +105,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/deliveries/:id/attempts/:at": [1_200, 3],
   "GET /dashboard/deliveries/:id/attempts/:at/answer": [1_200, 3],
   "GET /dashboard/deliveries": [15_000, 20],
-  // With what there is to choose from: the ids of a thousand destinations, each looked up in three indexes, and 500 entries
-  // of each of five.
+  // With its choices: the ids of a thousand destinations, each looked up in three indexes, and 500 entries of each of
+  // five.
   "GET /dashboard/deliveries?state=dead": [8_000, 8],
   "GET /dashboard/deliveries/repair": [2, 1],
   "GET /dashboard/deliveries/repair?action=retry": [15_000, 20],
@@ -153,7 +153,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/event-types/{name}": [2, 1],
   "GET /v1/event-types/{name}/versions": [22, 2],
   "GET /v1/event-types/{name}/endpoints": [150, 3],
-  // As many events as it tries, among the bundles that a page looks at.
+  // As many events as it tries, among the bundles that a page reads.
   "POST /v1/event-types/{name}/check": [2_500, 54],
   "POST /v1/event-types/import": [1_020, 4],
   "GET /v1/tenants/{tenant}": [2, 1],
@@ -195,8 +195,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/deliveries/{id}/skip": [20, 5],
   // Two thousand rows and their bundles, at most; the range of ids is found by a binary search.
   "POST /v1/destinations/{id}/cancel-waiting": [12_000, 60],
-  // The change is noted for the isolates that remember keys.
-  // An application of the Svix API that has the tenant's name is looked for, here and below.
+  // The change is noted for the isolates that remember keys. The read searches for an application of the Svix API with
+  // the tenant's name, here and below.
   "POST /v1/keys": [8, 3],
   // Its entry of the audit trail.
   "POST /v1/portal-links": [6, 2],

@@ -1,8 +1,8 @@
 /**
- * Every route that any app has registered, by everybody who may call it, with names that are not the caller's: those of
- * another tenant, of other kinds, and texts that would be paths. Nothing of the other tenant is seen or changed, nothing of
- * the caller's own is reached by a wrong name, and nothing fails. New routes, pages and forms are taken up as they are
- * registered.
+ * Every route that any app has registered, called with every kind of right and with names that are not the caller's:
+ * those of another tenant, of other kinds, and texts that would be paths. Nothing of the other tenant is seen or
+ * changed, nothing of the caller's own is reached by a wrong name, and nothing fails. New routes, pages and forms are
+ * taken up as they are registered.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";

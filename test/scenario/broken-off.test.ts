@@ -1,4 +1,4 @@
-/** A client that goes away in the middle of its request costs nobody else anything: the local stack serves on. */
+/** A client that disconnects in the middle of its request affects no other: the local stack continues to serve. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -25,7 +25,7 @@ const EXAMPLE = "examples/service-binding";
 const QUEUE = "till-events";
 const PATH = "/hooks/acme";
 
-/** Puts what is posted on the queue, and keeps what comes out of the dead-letter queue. */
+/** Puts what is posted on the queue, and records what comes out of the dead-letter queue. */
 const TILL = `
   const dead = [];
   export default {

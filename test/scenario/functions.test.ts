@@ -59,7 +59,7 @@ test("an endless loop is ended after a second: its delivery waits, and a neighbo
   });
   await post("user.added", { n: 2 });
   await arrived("/neighbour", 1);
-  // The process of the function is there anew.
+  // The process of the function runs again.
   await post("order.paid", { n: 3 });
   await arrived("/looping", 1);
   expect(bodies("/looping")).toEqual(['{"n":3}']);

@@ -1,7 +1,6 @@
 /**
- * `npm run test:kill -- --kills 50 --seed 1`: the figures of a run with many kills; `--save` keeps them for the
- * pages. Exits 1 on a loss, on a
- * duplicate without a cause, and on more of them than can have been in flight.
+ * `npm run test:kill -- --kills 50 --seed 1`: the figures of a run with many kills; `--save` saves them for the pages.
+ * Exits 1 on a loss, on a duplicate without a cause, and on more of them than can have been in flight.
  */
 import { parseArgs } from "node:util";
 import { save } from "../../bench/results.ts";

@@ -34,7 +34,7 @@ type Phase = Readonly<{
   objects: "former" | "current";
   /** The share of what is handled by the current version. */
   share: number;
-  /** Whether the tables are migrated first, while the load goes on. */
+  /** Whether the tables are migrated first, while the load continues. */
   migrates?: true;
 }>;
 

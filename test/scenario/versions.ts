@@ -123,7 +123,7 @@ export type SideBySideOptions = Readonly<{
   vars: Readonly<Record<string, string>>;
   /** The seed of the latencies of versions that are built strict. */
   latency?: number;
-  /** The state: what is there of an earlier run goes on. */
+  /** The state: that of an earlier run is continued. */
   directory: string;
   /** Gets every line that a Worker logs. */
   onLog: (line: string) => void;

@@ -250,7 +250,7 @@ describe("a key", () => {
       world.d1.used();
       await once(world.services, key);
       const { roundTrips, rowsRead } = world.d1.used();
-      // Beyond the first database also a look at the tenant's revision.
+      // Beyond the first database also a read of the tenant's revision.
       expect(roundTrips).toBe(placeByKey(TENANT, key, 3) === 0 ? 1 : 2);
       expect(rowsRead).toBeLessThanOrEqual(15);
     }

@@ -127,7 +127,7 @@ beforeAll(async () => {
   });
 
   async function call(method: string, path: string, body?: unknown, key = adminKey) {
-    // A new one each time, for it keeps the services that it gets.
+    // A new one each time, because it stores the services that it gets.
     const api = testApi({ services });
     const answer = await api.call(method, path, body, { authorization: `Bearer ${key}` });
     await world.settled();

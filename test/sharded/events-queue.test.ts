@@ -123,7 +123,7 @@ test("a batch of messages with keys queries each database at most once, and only
 });
 
 test("a batch of messages with keys over a hundred databases makes fewer queries than an invocation may", async () => {
-  // The same three databases again and again: ids of one are not those of another number, which nothing here looks at.
+  // The same three databases again and again: ids of one are not valid for another number, which no test here checks.
   const { db, further = [] } = world.services;
   const hundred = Array.from({ length: 99 }, (_, i) => further[i % 2] ?? db);
   const services = { ...world.services, further: hundred, placement: new PlacementCache() };

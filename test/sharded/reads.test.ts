@@ -1,4 +1,4 @@
-/** Loading, recording and following deliveries over three databases, each of which is asked only for what it has. */
+/** Loading, recording and following deliveries over three databases, each of which is queried only for what it has. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";

@@ -1,4 +1,4 @@
-/** Retention removes old bundles of each database by itself; it looks up destinations and replays in the first. */
+/** Retention removes old bundles of each database separately; it reads destinations and replays from the first. */
 import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { databaseNumberOf } from "../../src/core/placement.ts";

@@ -1,4 +1,4 @@
-/** Which destinations are looked at first, by what goes on in any of three databases. */
+/** Which destinations are examined first, by the activity in any of three databases. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -1,4 +1,7 @@
-/** For how long events are kept, by what is set for tenants and types; and what the walks find that erase their content. */
+/**
+ * For how long events are stored, by the settings of tenants and types; and what the walks that erase their content
+ * find.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, type Plan } from "../../src/core/bundle.ts";

@@ -1,4 +1,4 @@
-/** Which databases are asked, in which order, and how many queries that takes. */
+/** Which databases are queried, in which order, and how many queries that takes. */
 
 import { describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
@@ -75,7 +75,7 @@ describe("databases", () => {
 describe("work in one database after the other", () => {
   type Case = Readonly<{
     first?: number;
-    /** How often it may go on. */
+    /** How often it may continue. */
     steps?: number;
     /** The numbers of the databases with more to do, and of those that fail. */
     more?: readonly number[];

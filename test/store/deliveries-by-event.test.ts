@@ -1,4 +1,4 @@
-/** Pages of the list by event: what each looks at, and where the next one continues. */
+/** Pages of the list by event: what each reads, and where the next one continues. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";

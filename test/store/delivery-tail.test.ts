@@ -1,4 +1,4 @@
-/** Steps of a tail: what each shows, what it follows, and where one goes on that has broken off. */
+/** Steps of a tail: what each shows, what it follows, and where an interrupted one continues. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -1,6 +1,6 @@
 /**
- * Destinations in the database: each tenant's apart, deleted ones found by nobody, changed only as they were seen; and what
- * counts of columns that an operator has edited.
+ * Destinations in the database: each tenant's apart, deleted ones never found, changed only as they were read; and the
+ * effect of columns that an operator has edited.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Erasing content of a bundle in the database: only of the events that are meant, only while the bundle is as it was read,
- * and with everything beside it that was asked for.
+ * Erasing content of a bundle in the database: only of the given events, only while the bundle is as it was read, and
+ * with everything else that was requested.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";

@@ -6,7 +6,7 @@ import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { endOfLog, positionAt, readEventLog } from "../../src/store/event-log.ts";
 import { type EventRow, insertBundles } from "../support/bundle-rows.ts";
 
-/** Younger than a day, so that nothing is looked up about what is kept how long. */
+/** Younger than a day, so that retention settings are not read. */
 const NOW = 1_000_000;
 
 let databases: { db: D1Database; further: D1Database[] };

@@ -1,4 +1,4 @@
-/** Single pages of events: what they find among the events of others, how far they look, and the bodies beside them. */
+/** Single pages of events: what they find among the events of others, how far they search, and the bodies with them. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";

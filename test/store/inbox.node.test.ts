@@ -83,7 +83,7 @@ async function read(start: InboxPosition = INBOX_START, limit = 100, late: Late 
   return { ...page, events: page.deliveries.map(({ event }) => event.id) };
 }
 
-/** All pages, up to the last; each is read again, as it is when nobody has committed it. */
+/** All pages, up to the last; each is read again, as an uncommitted one is. */
 async function pages(limit = 100, from = INBOX_START): Promise<number[][]> {
   const all: number[][] = [];
   let position = from;

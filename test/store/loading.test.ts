@@ -25,7 +25,7 @@ beforeEach(async () => {
 
 type Options = Parameters<typeof loadDeliveries>[2];
 
-/** Loads the parts. A body is its text, null when it is damaged, undefined when it was not asked for. */
+/** Loads the parts. A body is its text, null when it is damaged, undefined when it was not requested. */
 async function loaded(parts: readonly BundlePart[], options?: Options, db = env.DB) {
   const { deliveries, ...others } = await loadDeliveries({ db }, parts, options);
   const all = deliveries.map(({ event: { body, ...event }, destination, row }) => ({

@@ -397,7 +397,7 @@ describe("the list of queued deliveries", () => {
     const destinationId = limit < 50 ? C : undefined;
     const pages = await pagesOf({ limit, destinationId });
     expect(pages.flat()).toEqual(namesOf(some));
-    // A page ends early only where it has looked at fifty bundles, or unscheduled ones end.
+    // A page ends early only after fifty bundles, or where unscheduled ones end.
     expect(pages.length).toBeLessThanOrEqual(Math.ceil(some.length / limit) + 8);
   });
 

@@ -1,4 +1,7 @@
-/** Which bundles are old, what keeps them, and that they go with all that is theirs and nothing else. */
+/**
+ * Which bundles are old, what prevents their removal, and that they are removed with all that is theirs and nothing
+ * else.
+ */
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

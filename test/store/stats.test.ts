@@ -1,4 +1,4 @@
-/** Figures for operators count what they are named after, of whom they are asked for, up to their bounds. */
+/** Figures for operators count what their names say, for the requested tenant or destination, up to their bounds. */
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -1,4 +1,4 @@
-/** One bundle whose row was edited into something unreadable is left out of lists, and keeps nothing else from being shown. */
+/** A bundle whose row was edited into something unreadable is left out of lists, and hides nothing else. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

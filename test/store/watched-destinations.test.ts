@@ -1,4 +1,4 @@
-/** Which destinations are looked at when there are too many: those in which something goes on, or a sample. */
+/** Which destinations are examined when there are too many: the active ones, or a sample. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -164,8 +164,8 @@ async function evict(destination: string): Promise<void> {
 }
 
 /**
- * Resumes a destination as an operator does who wants it tried at once: its gate ends the hold that the receiver asked
- * for.
+ * Resumes a destination as an operator does who wants it tried at once: its gate ends the hold that the receiver
+ * requested.
  */
 export async function resume(
   destination: string,

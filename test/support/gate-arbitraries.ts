@@ -54,7 +54,7 @@ export const settingsArbitrary: fc.Arbitrary<GateSettings> = fc.record({
   }),
 });
 
-/** The outcome of an attempt. `busy` and `away` ask for quiet when they come with `quietMs`. */
+/** The outcome of an attempt. `busy` and `away` request a hold when they have `quietMs`. */
 type Attempted = Readonly<{ came: "fine" | "failed" | "busy" | "away"; quietMs: number; remaining?: number }>;
 
 export type Step =

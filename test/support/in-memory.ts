@@ -3,7 +3,7 @@ import { accessSync, constants, mkdtempSync, readdirSync, rmSync, statfsSync } f
 import { join } from "node:path";
 import { isAlive } from "../../tools/process-groups.ts";
 
-/** Where Linux keeps files in memory. */
+/** Where Linux has files in memory. */
 const MEMORY = "/dev/shm";
 /** The tests need a tenth of this; containers often have 64 MB. */
 const ENOUGH_BYTES = 1 << 30;

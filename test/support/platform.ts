@@ -2,7 +2,7 @@
  * Cloudflare's platform as a test plays it on a faulty runtime: queues that redeliver unacknowledged messages, alarms,
  * the cron. Every handler runs as a separate invocation, and handlers of one kind run at the same time: several batches
  * of deliveries, several drains. Messages come out of order, and some of them twice, perhaps in two batches at once.
- * All messages of the delivery queue are kept, because the platform may deliver any of them again.
+ * All messages of the delivery queue are recorded, because the platform may deliver any of them again.
  */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";

@@ -52,7 +52,7 @@ export async function startRuntime(
   return { url: url.origin, db, request, stop: () => miniflare.dispose() };
 }
 
-/** For a process that only runs the runtime: sends its parent the address, and ends when asked to. */
+/** For a process that only runs the runtime: sends its parent the address, and ends on request. */
 export function serve({ url, stop }: Runtime): void {
   process.once("SIGTERM", async () => {
     await stop();

@@ -47,7 +47,7 @@ export type VirtualReceivers = Readonly<{
 /** How long an answer takes when the script does not say. */
 const USUAL_MS = [20, 80] as const;
 /**
- * A request that another invocation is about to make when a hold is asked for is not stopped; holders of long leases
+ * A request that another invocation is about to make when a hold is requested is not stopped; holders of long leases
  * learn of the hold within a second plus a few round trips.
  */
 const NEWS_MS = 4_000;

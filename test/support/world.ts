@@ -3,7 +3,7 @@
  * clock, randomness, receivers and queues. Every world starts with empty tables and new gates. Messages stay on a queue
  * until the test delivers them.
  *
- * Calls take no time here: tests look at one step and count its calls and rows, or stop it at one moment. Overlapping
+ * Calls take no time here: tests examine one step and count its calls and rows, or stop it at one moment. Overlapping
  * steps whose calls take time are for the faulty runtime (delivery-model.deep.test.ts, every-fault) and the virtual
  * world, which add latencies to these services.
  */

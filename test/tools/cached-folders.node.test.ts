@@ -1,4 +1,4 @@
-/** Folders that are kept between runs: made once of the same files, and anew of others. */
+/** Folders that are stored between runs: made once from the same files, and again from others. */
 import { globSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ test("a folder is made again only when one of its files differs", async () => {
   expect(await copied("b")).toEqual(["one", 1]);
   write("two");
   expect(await copied("c")).toEqual(["two", 2]);
-  // Back to what it was before: the folder of that is still there, but nobody knows of which files it was made.
+  // Back to the former content: its folder is still there, but not the record of the files that it was made from.
   write("one");
   expect(await copied("d")).toEqual(["one", 3]);
 });

@@ -1,4 +1,4 @@
-/** Deployments, with a wrangler that only records what it is asked, and an address that answers as the test wants. */
+/** Deployments, with a wrangler that only records its calls, and an address that answers as the test wants. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";

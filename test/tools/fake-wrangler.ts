@@ -1,6 +1,6 @@
 /**
  * A `wrangler` on the PATH that records its arguments and prints what the real one would, for a scenario that the test
- * describes. It keeps the account's databases in a file, so that what one command creates the next one lists.
+ * describes. It stores the account's databases in a file, so that the next command lists what one has created.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -13,7 +13,7 @@ import { fakeWrangler } from "./fake-wrangler.ts";
 
 const wrangler = fakeWrangler();
 const { PATH } = process.env;
-/** Answers by path; the body of the last request to each is kept. */
+/** Answers by path; the body of the last request to each is recorded. */
 let answers: (path: string) => unknown;
 const bodies = new Map<string, string>();
 const requests: string[] = [];

@@ -288,7 +288,7 @@ describe("a duration", () => {
 });
 
 describe("a command line", () => {
-  /** Answers as Breakwater does to a key that may do this and nothing else; records what is asked. */
+  /** Answers as Breakwater does to a key that may do this and nothing else; records the requests. */
   let allowed: (method: string, path: string) => number = () => 200;
   let healthBody = '{"status":"ok"}';
   const requests: string[] = [];

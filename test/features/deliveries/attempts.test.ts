@@ -1,4 +1,4 @@
-/** One attempt, whole where it has been kept, in the API, on the pages of operators and of customers. */
+/** One attempt, whole if it was stored, in the API and on the pages of operators and customers. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { deliveryId } from "../../../src/ids.ts";
 import { isoTime } from "../../../src/time.ts";

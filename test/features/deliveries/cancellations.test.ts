@@ -60,7 +60,7 @@ describe("a delivery", () => {
     const { status, json } = await call("POST", CANCEL);
     expect([status, json]).toMatchObject([200, { id: ID, ...byRequest }]);
     expect(await rows()).toMatchObject([{ ...byRequest, ended_at: NOW, next_attempt_at: null }]);
-    // Before, to see what is in flight, and after, so that nobody goes on with what was read before.
+    // Before, to see what is in flight, and after, so that nothing continues with what was read before.
     expect(gateCalls).toEqual([`recheck ${PLACE}`, `recheck ${PLACE}`]);
     expect((await call("POST", CANCEL)).json).toMatchObject(byRequest);
     const again = await call("POST", `/v1/deliveries/${ID}/retry`);

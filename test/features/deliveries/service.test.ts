@@ -1,4 +1,4 @@
-/** The services of deliveries refuse whoever may not use them, and change nothing then. */
+/** The services of deliveries refuse callers without the right to use them, and then change nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accessUnder } from "../../../src/core/portal-access.ts";

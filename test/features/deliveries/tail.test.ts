@@ -17,7 +17,7 @@ beforeEach(emptyDatabase);
 
 const operator = testApi();
 
-/** Before each look the stream sleeps: then the test does what happens meanwhile. */
+/** The stream sleeps before each poll: then the test acts. */
 function services(meanwhile: (look: number) => Promise<unknown> = async () => {}): Services {
   let looks = 0;
   return {

@@ -1,4 +1,4 @@
-/** The catalogue of event types: kept by the operator, read by everybody; and data that does not fit is refused. */
+/** The catalogue of event types: changed by the operator, read by all; and data that does not fit is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";

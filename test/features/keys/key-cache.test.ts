@@ -90,7 +90,7 @@ describe("10,000 keys in turn", () => {
       for (let n = 0; n < MANY; n += 10) expect(await isolate(n)).toBe(true);
       expect(used().queries).toBe(0);
     }
-    // Some have slept for hours. Each looks once at what has changed, and reads that alone.
+    // Some have slept for hours. Each checks once what has changed, and reads only that.
     pass(5 * HOUR);
     await env.DB.prepare("UPDATE api_keys SET last_used_at = ?1")
       .bind(START + 5 * HOUR)
@@ -101,7 +101,7 @@ describe("10,000 keys in turn", () => {
       used();
       expect([await isolate(0), await isolate(1), await isolate(2)]).toEqual([true, false, true]);
       const { queries, rowsRead } = used();
-      // The look, two keys that have changed, and the uses of the two that are valid.
+      // The check, two changed keys, and the uses of the two that are valid.
       expect(queries).toBeLessThanOrEqual(5);
       expect(rowsRead).toBeLessThan(20);
     }

@@ -32,7 +32,7 @@ beforeEach(async () => {
   circuit = "closed";
 });
 
-/** An API for somebody, in a deployment that sends mails or does not. */
+/** An API for a caller, in a deployment that sends mails or does not. */
 function api(principal?: Principal, sendsMails = true, more: Partial<Services> = {}) {
   const gate = { claimTest: async () => null, view: async () => ({ circuit }) };
   const mailer = {
@@ -87,7 +87,7 @@ test("a channel is set, shown without its secrets, changed and removed", async (
   };
   expect(set).toMatchObject({ status: 200, json: shown });
   expect(await call("GET", at(id))).toMatchObject({ status: 200, json: shown });
-  // Without a target it keeps its own.
+  // Without a target, its current one stays.
   const change = { kind: "slack", on: ["disabled"], language: "de" };
   expect(await call("PUT", at(id), change)).toMatchObject({ status: 200, json: { ...shown, ...change } });
   await call("POST", at(id, "/test"));

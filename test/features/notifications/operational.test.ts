@@ -304,7 +304,7 @@ describe("the thresholds", () => {
     const gate = world.services.gates.get(world.services.gates.idFromName(destination));
     await gate.countDead(200);
   }
-  /** The quarter of an hour at which the watch looks. */
+  /** The quarter of an hour at which thresholds are checked. */
   const quarter = () => world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
 
   test("that are crossed are published, each once an hour", async () => {

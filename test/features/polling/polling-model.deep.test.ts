@@ -1,7 +1,8 @@
 /**
- * Random histories of a polled destination: posts, scheduled events and events that are sent again, several isolates at once,
- * consumers with several processes each, crashes at any call, evicted gates, pages that are dropped, committed late, twice or in
- * part. In the end every consumer has got every event, and after each event was got somebody committed it.
+ * Random histories of a polled destination: posts, scheduled events and events that are sent again, several isolates at
+ * once, consumers with several processes each, crashes at any call, evicted gates, pages that are dropped, committed
+ * late, twice or in part. In the end every consumer has got every event, and each event was committed after it was
+ * fetched.
  */
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";

@@ -1,5 +1,5 @@
 /**
- * Events that their tenant or their type keeps for a shorter time than the deployment: hidden everywhere from that moment on,
+ * Events with a shorter retention by their tenant or type than the deployment's: hidden everywhere from that moment on,
  * whatever else is in the bundle, and their content erased by the walks of the cron.
  */
 import { env } from "cloudflare:workers";

@@ -178,7 +178,7 @@ describe("an old event", () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     const last = await newest();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", here);
-    // One run makes what is lost wait, and the next ends what waits for nobody.
+    // One run makes lost deliveries wait, and the next ends those whose destination is gone.
     await runCron(world.services);
     expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
       ["waiting", "recovered"],

@@ -48,7 +48,7 @@ async function scraped() {
   return { types, samples, value, response };
 }
 
-/** One destination takes three events at once; another refuses one, takes it later, and says no for good to one. */
+/** One destination accepts three events at once; another refuses one, accepts it later, and rejects one permanently. */
 async function someTraffic() {
   const fine = await newDestination();
   await world.consume(await world.post(3));

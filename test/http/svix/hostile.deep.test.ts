@@ -102,13 +102,13 @@ test("the test finds the fields that routes read", () => {
   expect(read.size).toBeGreaterThan(30);
 });
 
-/** The fields of a body that the route looks for. */
+/** The fields that the route reads of a body. */
 async function fieldsReadBy(method: string, path: string): Promise<string[]> {
   const found = new Set<string>();
   const sent = JSON.stringify(usual);
   const { parse } = JSON;
   const note = (name: string | symbol) => {
-    // An awaited promise looks for `then` in what it resolves with.
+    // `await` reads `then` of the value.
     if (typeof name === "string" && name !== "then") found.add(name);
   };
   const noting: ProxyHandler<object> = {

@@ -101,7 +101,7 @@ x-webhooks:
     expect(await typeOf("order.paid")).toMatchObject({ schema, example: { total: 1 }, validate: true });
     await post({ spec: { webhooks: { "order.paid": webhook({ type: "object" }) } } });
     expect(await typeOf("order.paid")).toMatchObject({ schema: { type: "object" }, example: { total: 1 } });
-    // An example that no longer fits is not kept.
+    // An example that no longer fits is removed.
     await post({ spec: { webhooks: { "order.paid": webhook({ type: "string" }) } } });
     expect((await typeOf("order.paid")).example).toBeNull();
   });

@@ -5,7 +5,7 @@ import { createSvixApi } from "../../../src/http/svix/app.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 
 let time = NOW;
-/** Each look at the clock takes 12 ms. */
+/** Each reading of the clock takes 12 ms. */
 const now = () => {
   time += 12;
   return time;

@@ -27,7 +27,7 @@ beforeEach(async () => {
 
 type Options = Readonly<{ isDown?: boolean; anonymous?: RateLimit; write?: RateLimit }>;
 
-/** A browser behind Access, of somebody under these rules. */
+/** A browser behind Access, of a person under these rules. */
 async function behindAccess(rules: string, { isDown = false, anonymous, write }: Options = {}) {
   const published = publishedKeys([key]);
   published.state.isDown = isDown;

@@ -1,4 +1,4 @@
-/** The log of deliveries finds: filters lead to what is stored however much else there is, and say what was looked through. */
+/** The log of deliveries: filters find what is stored however much else there is, and the page says what was searched. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";

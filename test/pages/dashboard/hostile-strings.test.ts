@@ -156,7 +156,7 @@ async function store(text: string): Promise<void> {
 
 const pages = pagesAmong(createDashboard().routes);
 
-/** The paths of a page, with what it may be asked for besides. */
+/** The paths of a page, with its other parameters. */
 function pathsOf(page: string, text: string): string[] {
   const path = pathNaming(page, {
     destinations: /(edit|delete)$/.test(page) ? EDITED : ID,

@@ -26,7 +26,7 @@ const countRows = (table: "destinations" | "erasures" | "tenant_settings") =>
 
 /** All boxes of what visitors may do, as they are ticked at first. */
 const boxes = Object.fromEntries(capabilities.map((name) => [name, "on"]));
-/** The form of a tenant's settings at first: nothing is restricted, and nobody writes code. */
+/** The form of a tenant's settings at first: nothing is restricted, except that visitors write no code. */
 const allowed = { ...boxes, may_write_code: "", functions: "on" };
 const filled = {
   ...allowed,

@@ -1,4 +1,4 @@
-/** The one tenant that an operator has chosen to look at, and the audit trail. */
+/** The one tenant that an operator has chosen to see, and the audit trail. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../../support/api.ts";
 import { signedIn, signedInWith } from "../../support/dashboard.ts";

@@ -15,7 +15,7 @@ beforeEach(async () => {
   foreign = await thingsOf(testApi().call, "rival");
 });
 
-/** The MCP server to whoever has the token. */
+/** The MCP server for the holder of the token. */
 function agentOf(token: string, now = NOW) {
   const { call } = testApi({ create: createMcp, services: { now: () => now } });
   const request = (method: string, params: object = {}) =>

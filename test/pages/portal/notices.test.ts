@@ -49,7 +49,7 @@ describe("a visitor of the portal", () => {
     const tested = await browser.post(`${path}/test`);
     expect([tested.status, receiver.calls[0]?.url]).toEqual([200, CHAT]);
     expect(tested.html).toContain("The test notice was accepted.");
-    // Without a target the channel keeps its own.
+    // Without a target, the channel's current one stays.
     const { target: _, ...rest } = form;
     expect((await browser.post(path, { ...rest, language: "en" })).status).toBe(303);
     expect((await browser.post(`${path}/remove`)).status).toBe(303);

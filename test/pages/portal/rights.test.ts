@@ -146,7 +146,7 @@ describe("the API, called for a visitor of the portal,", () => {
     if (needed === "may_test") await newGates([things.ids.destinations ?? ""]);
     const none = Object.fromEntries(capabilities.map((name) => [name, name === needed]));
     const answer = await apiUnder(none).call(method, pathFor(path, things), bodyOfVisitor(described, things));
-    // No version has been saved that could be restored: the visitor may ask for one.
+    // No version has been saved that could be restored: the visitor may request one.
     const allowed = path.endsWith("/transform/restore") ? /^404$/ : /^(20\d|409)$/;
     expect(String(answer.status), answer.text).toMatch(allowed);
   });

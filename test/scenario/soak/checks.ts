@@ -35,7 +35,7 @@ export const checks = {
 
 export type Check = keyof typeof checks;
 
-/** The number of violations of each check that are kept with details; the others are counted. */
+/** The number of violations of each check that are stored with details; the others are only counted. */
 const KEPT = 20;
 
 export type Finding = Readonly<{ check: Check; count: number; observed: number; seen: readonly string[] }>;
@@ -43,7 +43,7 @@ export type Finding = Readonly<{ check: Check; count: number; observed: number; 
 export class Findings {
   readonly #observed = new Map<Check, number>();
   readonly #violations = new Map<Check, { count: number; seen: string[] }>();
-  /** Called with what is kept of each violation. */
+  /** Called with the details of each stored violation. */
   onViolation: (check: Check, text: string) => void = () => {};
 
   /** Counts an observation; what is no good is a violation with this text. */

@@ -1,6 +1,6 @@
 /**
- * The soak's client of the API, which follows the rules for clients. Under a key a request without an answer, or with a
- * 503, is made again; without a key it is not, unless nobody can have got it.
+ * The soak's client of the API, which follows the rules for clients. With a key, a request without an answer, or with a
+ * 503, is repeated; without a key it is repeated only if it cannot have arrived.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Findings } from "./checks.ts";

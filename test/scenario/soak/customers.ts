@@ -16,13 +16,13 @@ type Trouble =
   | "flaps"
   /** Answers after the sender's timeout, if at all. */
   | "hangs"
-  /** Answers 429 and asks for quiet. */
+  /** Answers 429 and requests a hold. */
   | "quiet"
   /** Answers ever more slowly. */
   | "slows"
   /** Answers 503 to what is more than three at once, far below the limit that its owner has set. */
   | "lies"
-  /** Answers 400 to some events, until it is mended. */
+  /** Answers 400 to some events, until it is fixed. */
   | "rejects";
 
 export type Customer = Readonly<{
@@ -156,7 +156,7 @@ const SLOWER_MS = 10;
 const SLOWEST_MS = 600;
 /** The real concurrency of the endpoint with a wrong limit. */
 const TAKES = 3;
-/** The quiet that is asked for, in seconds. */
+/** The hold that is requested, in seconds. */
 const QUIET_S = { least: 10, most: 25 };
 const OK: Reply = { status: 200, afterMs: ANSWER_MS };
 

@@ -9,8 +9,8 @@ import type { Customer } from "./customers.ts";
 import { type Kills, timeOf } from "./kills.ts";
 
 /**
- * How long a request may still come after its destination was asked for quiet, or its delivery cancelled: a lease looks once
- * a second whether another has been told, and calls take up to a second.
+ * How long a request may still come after its receiver requested a hold, or its delivery was cancelled: a lease checks
+ * once a second for another's hold, and calls take up to a second.
  */
 export const UNDER_WAY_MS = 5_000;
 /** The time until the gate has stored a receiver's hold: it is reported at once, and a call takes up to a second. */
@@ -52,7 +52,7 @@ export class EndpointBook {
 
   /**
    * A request was answered, or its sender has hung up.
-   * @param quietMs what its answer has asked for
+   * @param quietMs the hold that its answer requested
    */
   ended(hit: Hit, quietMs: number): void {
     this.#concurrency.ended(hit);

@@ -1,6 +1,6 @@
 /**
- * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It is told of everything
- * with its time (epoch ms), and asks nobody.
+ * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It gets everything
+ * with its time (epoch ms), and queries nothing.
  */
 
 import { databaseNumberOf } from "../../../src/core/placement.ts";
@@ -39,7 +39,7 @@ type Delivery = {
   extra: number;
   /** It must come again. */
   requeued?: boolean;
-  /** It may have ended although nobody has said so: the answer to a request that would end it was lost. */
+  /** It may have ended without a report: the answer to a request that would end it was lost. */
   mayEnd?: boolean;
   /** No earlier than this: it was answered 429. */
   notBefore?: Readonly<{ at: number; arrivedAt: number; answeredAt: number }>;
@@ -222,7 +222,7 @@ export class Ledger {
     else if (delivery.end === undefined) this.#end(ref, delivery, "cancelled", at);
   }
 
-  /** @param isDone false: it has begun, or nobody knows whether it has */
+  /** @param isDone false: it has begun, or it is unknown whether it has */
   erased(ref: number, at: number, isDone: boolean): void {
     const event = this.#events.get(ref);
     if (event) event.erasing = true;
@@ -370,7 +370,7 @@ export class Ledger {
 
   /**
    * A request was answered, or its sender has hung up.
-   * @param askedMs the quiet that its answer has asked for
+   * @param askedMs the hold that its answer requested
    */
   answered(hit: Hit, data: SoakData, askedMs: number): void {
     const quietMs = this.#heldFor(askedMs);
@@ -582,7 +582,7 @@ export class Ledger {
     for (const { id, deliveries, acceptedAt, data } of this.#events.values()) {
       if (id === undefined) continue;
       for (const [path, { end, requeued, mayEnd, customer }] of deliveries) {
-        // It may have been erased before anybody fetched it.
+        // It may have been erased before it was fetched.
         if (customer.consumer !== undefined && mayEnd) continue;
         const text = () =>
           `${path} ${id}, posted at ${timeOf(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;

@@ -16,7 +16,7 @@ const MOST_POSTS = 150;
 /** The share of the requests that post several events, and how many. */
 const BATCHES = { share: 0.5, least: 3, more: 10 };
 
-/** How often, and for how long, it is looked whether an erasure has gone through. */
+/** How often, and for how long, the load checks whether an erasure has completed. */
 const LOOKS = 10;
 const LOOK_MS = 3_000;
 
@@ -69,7 +69,7 @@ export class Load {
   readonly #inTurn = new Map<string, Promise<void>>();
   readonly #running = new Set<Promise<void>>();
 
-  /** @param mend has a receiver take what it has refused */
+  /** @param mend makes a receiver accept what it has refused */
   constructor(ledger: Ledger, access: Access, random: Random, mend: (path: string, at: number) => void) {
     this.#ledger = ledger;
     this.#access = access;
@@ -168,7 +168,7 @@ export class Load {
         ...event,
         deliverAt: postedAt + SCHEDULED_MS / 3 + Math.floor(random() * (SCHEDULED_MS - SCHEDULED_MS / 3)),
       };
-    // The API shows no end of what nobody has fetched.
+    // The API shows no end of events that were not fetched.
     if (mayBeNew && !isPolled && draw < 0.08)
       return { ...event, ttlMs: 1_000 * (5 + Math.floor(random() * 30)) };
     return event;
@@ -321,7 +321,7 @@ export class Load {
     this.#ledger.requeued(data.ref, taker.path, outcomeOf(answer));
   }
 
-  /** The endpoint that rejects is mended, and its dead deliveries of the last minutes are replayed. */
+  /** The rejecting endpoint is fixed, and its dead deliveries of the last minutes are replayed. */
   async replay(sinceMs: number): Promise<void> {
     const customer = this.#access.customers.at("/echo/rejects");
     const destination = customer && this.#access.destinations.get(customer.path);

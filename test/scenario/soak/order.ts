@@ -13,7 +13,7 @@ export class Order {
     this.#open.set(key, open.add(ref));
   }
 
-  /** It has succeeded, or holds nobody up any more for another reason. */
+  /** It has succeeded, or no longer holds up others for another reason. */
   ended({ key, ref }: Place): void {
     const open = this.#open.get(key);
     open?.delete(ref);

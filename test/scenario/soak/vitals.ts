@@ -20,7 +20,7 @@ export type Sample = Readonly<{
   accepted: number;
 }>;
 
-/** Their rows are kept: receipts, and what was asked for. They may grow by what was made, and no more. */
+/** Their rows stay: receipts and requests. They may grow by what was created, and no more. */
 const KEPT = /^(replays|erasures|audit_entries|d1_migrations|mails|sessions|api_keys)$/;
 
 /** How many rows each of the tables has in all databases. */

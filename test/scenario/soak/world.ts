@@ -21,7 +21,7 @@ import { bytesIn, rowsOf, type Sample } from "./vitals.ts";
 const ADMIN_KEY = "soak-key-0123456789";
 /** Seconds instead of production's minutes. */
 const GRACE_SECONDS = "15";
-/** How many of what has not arrived are looked up at a time. */
+/** How many missing deliveries are looked up at a time. */
 const LOOK_UPS = 15;
 /** How much longer an invocation of the former version may last. */
 const FORMER_MS = 60_000;
@@ -32,7 +32,7 @@ const MOST_OPEN = 5_000;
 const ARRIVAL_MS = 420_000;
 /** After everything has arrived: time for repeats to arrive. */
 const REPEATS_MS = 5_000;
-/** How often the API is asked for the log of a delivery that has come twice, until its last attempt is in it. */
+/** How often the log of a delivery that has come twice is requested, until its last attempt is in it. */
 const ASKS = 20;
 const ASK_MS = 3_000;
 const DAY_MS = 86_400_000;
@@ -293,7 +293,7 @@ export class World {
     this.logged.set(kind, (this.logged.get(kind) ?? 0) + 1);
     findings.observe("secrets", this.#secrets.in(line) === undefined, () => `a line of the kind ${kind}`);
     findings.observe("misread", !isMisreading(line), () => line.slice(0, 400));
-    // 0.2.0 asks for a seventh connection at times.
+    // 0.2.0 sometimes requests a seventh connection.
     if (this.#share === 1 && Date.now() > this.#formerUntil + FORMER_MS)
       findings.observe("quotas", !line.includes("QUOTA BREACH"), () => line.trim().slice(0, 400));
   }
@@ -440,7 +440,7 @@ export class World {
     }
   }
 
-  /** Whether the API shows that the attempt before this one has timed out; asked again while the stack is down. */
+  /** Whether the API shows that the attempt before this one has timed out; queried again while the stack is down. */
   async #hasTimedOut({ event, path, attempt }: Repeat): Promise<boolean> {
     for (let ask = 0; ask < ASKS; ask++) {
       const deliveries = await this.#deliveriesOf(event).catch(() => undefined);

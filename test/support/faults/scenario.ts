@@ -35,7 +35,7 @@ export type Scenario = Readonly<{
   wrong?: (place: Place) => Promise<readonly string[]>;
 }>;
 
-/** An answer that asks for a hold of a minute. */
+/** An answer that requests a hold of a minute. */
 export const held = () => new Response(null, { status: 503, headers: { "retry-after": "60" } });
 
 /** Resumes all paused destinations. */

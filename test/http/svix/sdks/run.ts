@@ -46,7 +46,7 @@ function errorOf(error: Error & { stderr?: string }): string {
   return error.stderr?.trim() || error.message;
 }
 
-/** One line for each thing to mend. */
+/** One line for each failure. */
 function faultsOf(result: Result): string[] {
   switch (result.kind) {
     case "told":
