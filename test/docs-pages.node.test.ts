@@ -1,4 +1,4 @@
-/** The pages of the documentation lead somewhere: links to files and headings, invariants to tests, words to code. */
+/** References in the documentation exist: links to files and headings, invariants to tests, glossary words to code. */
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -54,7 +54,7 @@ test.each(pages)("every file that %s names exists", (page) => {
 function leadsSomewhere(page: string, to: string): boolean {
   const [path = "", heading] = to.split("#");
   const file = path === "" ? page : join(dirname(page), path);
-  // A folder is no page of the site.
+  // A folder is not a page of the site.
   if (!statSync(join(ROOT, file), { throwIfNoEntry: false })?.isFile()) return false;
   return heading === undefined || !file.endsWith(".md") || headingsOf(file).includes(heading);
 }

@@ -40,7 +40,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     },
   };
 
-/** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */
+/** Single files of another folder that may also be imported: they import nothing of that folder themselves. */
 const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
   store: ["time.ts", "log.ts"],
 };

@@ -1,7 +1,7 @@
 /**
- * No isolate is special: whatever it remembers, however old, full or empty its memory is, it gives no wrong answer,
- * reads no unbounded number of rows, and misses no change beyond the staleness that its caches state. The counted
- * figures are D1's own.
+ * No isolate is special: whatever it has cached, however old, full or empty its caches are, it gives no wrong answer, reads
+ * no unbounded number of rows, and misses no change beyond the staleness that its caches state. The counted figures are D1's
+ * own.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";

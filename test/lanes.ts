@@ -42,7 +42,7 @@ export const projects = {
     include: ["test/**/*.test.ts"],
     exclude: [...inNode, ...deep, ...sharded, ...scenarios, ...browser],
   },
-  // The drain and what is sent again are where several databases could differ from one.
+  // The drain and repeated deliveries are where several databases could differ from one.
   "three databases": {
     include: [...sharded, "test/delivery/drain.test.ts", "test/store/event-list.test.ts"],
   },

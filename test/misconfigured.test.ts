@@ -62,7 +62,7 @@ function platform(bodies: Readonly<Partial<Record<QueueName, readonly unknown[]>
 
   const bound = { DELIVERIES: sentTo("breakwater-deliveries"), UPKEEP: sentTo("breakwater-upkeep") };
 
-  /** Hands one due message to the Worker; what throws, or is to be retried too often, goes where the platform puts it. */
+  /** Hands one due message to the Worker; if it throws or is retried too often, it goes where the platform puts it. */
   async function consume(message: Queued, secrets: object): Promise<void> {
     message.attempts += 1;
     const { batch, results } = batchOf(message.queue, [message.body], message.attempts);

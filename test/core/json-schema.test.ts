@@ -1,4 +1,4 @@
-/** Data and its schema: what fits, what is said of what does not, and that checking cannot cost more than a bound. */
+/** Data and its schema: which data fits, the faults of other data, and that checking cannot cost more than a bound. */
 import { type Schema, Validator } from "@cfworker/json-schema";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";

@@ -22,7 +22,7 @@ const BROKEN: Exchange = { kind: "response", status: 500 };
 
 type Given = Partial<{
   count: number;
-  /** Granted, but not there any more when they are loaded. */
+  /** Granted, but gone when they are loaded. */
   missing: number;
   slots: number;
   width: number;
@@ -40,7 +40,7 @@ type Given = Partial<{
   says: (n: number) => Pick<AttemptResult, "metric"> & Pick<AttemptResult["attempt"], "limits">;
   /** Begins the next lease, of so many deliveries, when this one is nearly over. */
   next: number;
-  /** Begins it so long after this one has finished instead. */
+  /** Starts it so long after this one has finished instead. */
   nextAfterMs: number;
   nextGrant: Partial<Grant>;
   /** How long it takes until a connection is free, by which of them it is. */

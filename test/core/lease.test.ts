@@ -212,7 +212,7 @@ describe("through any history of a gate", () => {
             expect(step.ask.deliveries).toEqual(expect.arrayContaining(named));
             continue;
           }
-          // A drain comes back for what its connections could not start in time anyway.
+          // A drain requests again what its connections could not start in time anyway.
           const most =
             result.grant && step.ask.lane === "backlog" ? named.length : step.ask.deliveries.length;
           const unheld = step.ask.deliveries.filter((id) => !result.inFlight?.deliveries.includes(id));

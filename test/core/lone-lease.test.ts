@@ -46,7 +46,7 @@ function quietGate(maxConcurrency = 10, stored = trusted(maxConcurrency)) {
 
 type Gate = ReturnType<typeof quietGate>;
 
-/** Delivered without a trace in storage but its lease, and the object evicted. */
+/** Delivered, with only its lease in storage, and the object evicted. */
 function deliveredAlone(gate: Gate, delivery = 1, now = start): void {
   gate.settle(gate.admit([delivery], now).grant?.id, [fine], now + 50);
   gate.evict();

@@ -78,7 +78,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
   const SECONDS = 10;
   type Due = Readonly<{ at: number; grant: Grant }>;
 
-  /** Drains lease sixty each, of both ends of a backlog; an hour of traffic has gone before. */
+  /** Drains lease sixty each, from both ends of a backlog, after an hour of traffic. */
   function play(look: (state: GateState) => void): void {
     let now = start;
     let state: GateState = newGateState(now);
@@ -126,7 +126,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
     }
   }
 
-  // Playing it takes seconds, so once for both.
+  // Simulating it takes seconds, so it is done once for both.
   let most = 0;
   let leases = 0;
   let granted = 0;

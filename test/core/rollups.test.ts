@@ -26,7 +26,7 @@ type Kept = Readonly<{ rollups: Rollups; hours: Hours }>;
 
 const nothing: Kept = { rollups: newRollups(NOON), hours: [] };
 
-/** As the gate does it: what is new is counted, then an hour that is over is rolled up. */
+/** As the gate does it: new attempts are counted, then an hour that has ended is rolled up. */
 function settled({ rollups, hours }: Kept, now: number, metrics = [metric()], buried = 0): Kept {
   const after = rollupsAfter(rollups, metrics, now, buried);
   return isHourOver(after) ? rolledUp(after, hours) : { rollups: after, hours };
@@ -54,7 +54,7 @@ describe("a window", () => {
     const now = NOON + later;
     const before = settled(nothing, NOON + 30_000);
     expect(attemptsIn(before, window, now)).toBe(count);
-    // The same when the gate has been busy since: what was minutes is in hours by then.
+    // The same when the gate has been busy since: the minutes are in hours by then.
     expect(attemptsIn(settled(before, now), window, now)).toBe(count + 1);
   });
 

@@ -97,7 +97,7 @@ describe("a settlement", () => {
     // Its reservation counts as sent, because the truth is unknown.
     const { crashLoop } = late.state;
     expect(crashLoop.level).toBe(1);
-    // Nor what was recorded of it.
+    // Its recorded outcome is not visible either.
     const settled = [[now + grant.expiresInMs, state.leases[0]?.deliveries]];
     expect(late).toEqual({
       state: { ...state, leases: [], tat: state.leases[0]?.tat, crashLoop, settled },
@@ -128,7 +128,7 @@ describe("a settlement", () => {
     const given = lease(state);
     const { state: after, events: told } = settling(given.state, given.grant, signals);
     expect(told).toEqual(events);
-    // The history has the same, with the end of the quiet.
+    // The history has the same, with the end of the hold.
     const until = events[0] === "held" ? { until: now + 9_000 } : {};
     expect(after.history).toEqual(events.map((what) => ({ at: now + 100, what, ...until })));
   });

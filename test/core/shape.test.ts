@@ -100,7 +100,7 @@ function meant(shape: Shape): fc.Arbitrary<unknown> {
 const schemaFor: (shape: Shape) => z.ZodType = zodOf as never;
 const readFor: (shape: Shape, value: unknown) => unknown = readAs as never;
 
-/** Values of shapes whose fields seldom go together by chance. */
+/** Values of shapes whose fields seldom match by chance. */
 const examples: Readonly<Record<string, readonly unknown[]>> = {
   everyForm: [{ any: 1.5, word: "abc", one: "1", list: ["a"], texts: { a: "x" }, either: [1] }],
   retryShape: [

@@ -1,4 +1,4 @@
-/** Which errors of the platform pass by themselves, by the messages that its documentation lists. */
+/** Which errors of the platform are transient, by the messages that its documentation lists. */
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../../src/core/transient.ts";
 

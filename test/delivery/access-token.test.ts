@@ -60,7 +60,7 @@ async function authenticate(auth: ShownAuth, secret: string, place = destination
   await execute("UPDATE destinations SET auth = ?2 WHERE id = ?1", place, stored);
 }
 
-/** One event, delivered as far as it goes. */
+/** One event, and whatever delivers it. */
 async function deliver() {
   const [message] = await world.post();
   if (!message) throw new Error("The event is for the destination");

@@ -1,6 +1,6 @@
 /**
- * The destinations of one batch are processed apart from each other: whatever one of them waits for before its attempts or
- * after them, the others' outcomes are on record and settled meanwhile.
+ * The destinations of one batch are processed separately: whatever one of them waits for before or after its attempts, the
+ * others' outcomes are recorded and settled meanwhile.
  */
 import type { SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -18,7 +18,7 @@ import { MASTER_KEYS } from "../support/vault.ts";
 
 const EVENTS = 6;
 const ANSWER_MS = 20;
-/** By then every destination that waits for nothing is on record and settled. */
+/** By then every destination that waits for nothing is recorded and settled. */
 const SOON_MS = 600;
 /** How long a gate's answer is awaited. */
 const GATE_MS = 10_000;
@@ -86,7 +86,7 @@ describe("beside a gate that never answers", () => {
     const hung = world.destination();
     world.answering(({ destination }, real) => (destination === hung ? never() : real()));
     const messages = await posted([hung, ...others]);
-    // Nothing of what the first one decides about its messages counts: it is as if it were gone.
+    // The first one's decisions about its messages do not count, as if it had died.
     let again: Promise<unknown> | undefined;
     world.after(GATE_MS / 2, () => {
       again = world.consume(messages);

@@ -71,7 +71,7 @@ function answerOf(
   };
 }
 
-/** Hands over the exchange of an attempt at the nth event; whether it is taken. */
+/** Hands over the exchange of an attempt at the nth event; returns whether it is accepted. */
 function take(
   answer?: Answer,
   { nth = 0, secrets = [] as string[], given = {} as Parameters<typeof loadedDelivery>[0] } = {},

@@ -22,7 +22,7 @@ beforeEach(() => {
   now = START;
 });
 
-/** The services of an invocation that counts, as far as they are needed. */
+/** The services of an invocation that counts, reduced to those needed. */
 function counting({ logAttempts, takes = 100 }: { logAttempts?: "all"; takes?: number } = {}): Services {
   const writeDataPoint = (point: AnalyticsEngineDataPoint) => {
     if (points.length === takes) throw new Error("Too many data points");

@@ -298,7 +298,7 @@ describe("the credentials of a request", () => {
       expect(await renew?.(sent)).toEqual({ kind: "renewed" });
       expect(await renew?.(sent)).toEqual({ kind: "renewed" });
       expect(issued).toBe(2);
-      // The new one too, just after: the token is not why.
+      // The new one is refused too, just after: the token is not the cause.
       expect(await renew?.(headers())).toEqual({ kind: "same" });
       expect(headers()).toMatchObject({ authorization: "Bearer t0k3n-2" });
     });

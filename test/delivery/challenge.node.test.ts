@@ -11,7 +11,7 @@ const HOOK = "https://agents.example/hook";
 const RESOLVER = "https://dns.example/query";
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-// Workers have it, and Node has it elsewhere.
+// Workers have it as a global; Node has it in a module.
 if (!("timingSafeEqual" in crypto.subtle)) Object.assign(crypto.subtle, { timingSafeEqual });
 
 let sending: Sending;

@@ -466,7 +466,7 @@ describe("what a batch learns of its destinations", () => {
     world.calls();
     expect(await world.consume(messages)).toEqual(["acked"]);
     await world.run(1_000);
-    // To load, to record twice, and four to publish both; each by itself would take four more.
+    // To load, to record twice, and four to publish both; published separately, they would take four more.
     expect(world.calls().d1).toBe(7);
     expect(world.logged("destination_paused").map(({ destination }) => destination)).toEqual(gone);
     for (const shop of gone)

@@ -1,4 +1,4 @@
-/** A bundle whose bodies are damaged costs its own deliveries, and no others. */
+/** A bundle whose bodies are damaged loses its own deliveries, and no others. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../support/accept.ts";
 import { rowsOfAll } from "../support/databases.ts";

@@ -11,7 +11,7 @@ import { named, newDestination, newWorld, storedRows, urlOf, type World } from "
 let world: World;
 beforeEach(async () => {
   world = await newWorld();
-  // Neighbours in every index.
+  // Rows beside it in every index.
   await newDestination({ tenant: "aaa" });
   await newDestination({ tenant: "zzz" });
 });
@@ -113,7 +113,7 @@ describe("a batch of a hundred", () => {
     const states = new Set((await storedRows()).map(({ state }) => state));
     expect(states).toEqual(new Set(["delivered", "retrying", "waiting", "dead"]));
     expect(cost.consume.roundTrips).toBeLessThanOrEqual(3);
-    // Two for each destination, and one for each hold, which is said at once.
+    // Two for each destination, and one for each hold, which is reported at once.
     expect(cost.gateCalls).toHaveLength(40 + places.filter((_, i) => scripts[i % 6] === held).length);
   });
 });

@@ -80,6 +80,6 @@ test("every delivery is as the model has it after each step of a random history,
     },
   );
   await fc.assert(property, { numRuns: RUNS, seed: propertySeed(7) });
-  // Replays are worth looking at only when they have something to move; seeds differ from 8 to 39.
+  // Replays are examined only when they have something to move; seeds differ from 8 to 39.
   expect(replayed).toBeGreaterThan(RUNS / 8);
 });

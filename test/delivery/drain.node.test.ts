@@ -372,7 +372,7 @@ describe("from one lease to the next", () => {
         expect((given[0] as { deliveries: number[] }).deliveries).not.toContain(event);
     }
     expect(asked.at(-1)).toHaveLength(1);
-    // Only what it finds when it holds nothing itself proves that nothing waits.
+    // Only a read while it holds nothing itself proves that nothing waits.
     const ends = world.gateCalls.map(({ method }) => method).filter((method) => /settle|Empty/.test(method));
     expect(ends).toEqual([...Array(6).fill("settle"), "reportEmptyDrain"]);
     expect(nextDrains()).toEqual([]);
@@ -619,7 +619,7 @@ describe("waiting deliveries that stand behind a retried one, as those of a repl
       { left: 100, continues: false },
       { left: 0, continues: true },
     ]);
-    // Not that nothing waits.
+    // It does not report that nothing waits.
     expect(methods()).not.toContain("reportEmptyDrain");
     expect([count("waiting paused"), nextDrains()]).toEqual([100, []]);
   });
@@ -751,7 +751,7 @@ describe("a request that cannot be made", () => {
       await waiting(after, bad);
       await world.run(1_000);
       await waiting(0);
-      // Those wait in rows, too: one finds nothing of them at the ends.
+      // Those wait in rows too, so none of them is found at the ends.
       world.sql(
         `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
          SELECT ?1, value, 'waiting', 'paused', 1, ?2 FROM json_each(?3)`,
@@ -762,7 +762,7 @@ describe("a request that cannot be made", () => {
 
     test("does not hide the others from a drain", async () => {
       await backlog(300, 20, 300);
-      // A little before the sound ones.
+      // A little before the good ones.
       world.chance(0.44);
       expect(await world.drain(message())).toEqual(["left"]);
       expect(count("delivered")).toBe(20);

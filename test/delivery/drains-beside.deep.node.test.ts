@@ -34,7 +34,7 @@ async function waited(world: VirtualWorld, id: string, count: number, begin: () 
 }
 
 describe.each([
-  // One drain's step, where it runs by itself.
+  // One drain's step, if it runs alone.
   [2_000, 0.2, 6_000],
   [6_000, 2, 1_500],
 ])("beside ten receivers that take %d ms,", (slowMs, perSecond, soonMs) => {

@@ -66,13 +66,13 @@ describe.each([1, 2])("while versions are published, pinned and corrected (seed 
     const [atFirst, atOther, atPinned] = [bodiesAt(first), bodiesAt(other), bodiesAt(pinned)];
     for (const bodies of [atFirst, atOther, atPinned])
       expect([...bodies].filter(([, each]) => each.length > 1)).toEqual([]);
-    // Deliveries of one event are the same wherever the version is.
+    // Deliveries of one event are the same for each version.
     for (const [event, body] of atFirst)
       if (atOther.has(event)) expect([event, atOther.get(event)]).toEqual([event, body]);
     const ways = [...atFirst]
       .toSorted(([a], [b]) => a - b)
       .map(([, [body = ""]]) => JSON.parse(body).data.by as string);
-    // Each way down is whole, and once a version is there no later event has an earlier one.
+    // Each conversion path is complete, and once a version exists, no later event has an earlier one.
     for (const way of ways) expect(way).toMatch(/^((>4\.0)?>3\.0)?(>2\.[0-3])?$/);
     const lengths = ways.map((way) => way.split(">").length);
     expect(lengths).toEqual(lengths.toSorted((a, b) => a - b));

@@ -85,7 +85,7 @@ describe("an endpoint", () => {
     await world.consume(events);
     const bodies = Map.groupBy(callsTo(id), ({ headers }) => headers.get("webhook-id"));
     expect([...bodies.values()].map((calls) => new Set(calls.map(({ body }) => body)).size)).toEqual([1, 1]);
-    // The pin and the correction are for what comes then.
+    // The pin and the correction apply to later events.
     world.receiver.script(urlOf(id), 204);
     await pin(id, { [TYPE]: 1 });
     await world.consume(await world.post(1, order));

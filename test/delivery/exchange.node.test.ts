@@ -214,7 +214,7 @@ describe("an exchange is passed to the archive if that takes it", () => {
 });
 
 describe("after a 401", () => {
-  /** Credentials that have other ones, or not, after some time. */
+  /** Credentials that change, or do not, after some time. */
   function renewing(renewal: Renewal) {
     const refused: unknown[] = [];
     const renew = async (sent: object) => {

@@ -100,7 +100,7 @@ describe("a gate that cannot be reached", () => {
     const [first, second] = await throughPauses(world.consume(messages), [150]);
     expect(answers).toBe(2);
     expect(world.receiver.calls).toEqual([]);
-    // They come again when the lost lease has expired, without an attempt spent.
+    // They come again when the lost lease has expired, without using up an attempt.
     expect([first, second]).toEqual(Array(2).fill({ retryIn: expect.any(Number) }));
     world.clock.pass(60_000);
     await world.consume(messages);

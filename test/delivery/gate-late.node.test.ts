@@ -1,4 +1,7 @@
-/** A gate that answers late, and a database that takes no writes of one destination: nothing is lost, and nothing sent again but after a lost write. */
+/**
+ * A gate that answers late, and a database that refuses writes of one destination: nothing is lost, and nothing is sent again
+ * except after a lost write.
+ */
 import type { SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
@@ -10,7 +13,7 @@ import { interceptedD1 } from "../support/intercept.ts";
 const EVENTS = 6;
 /** How long a lease lives: 5 s to read, 5 s to start attempts, a second for each, and 5 s to record. */
 const LEASE_MS = 16_000;
-/** Attempts that start later might outlive it, or not be on record before its end. */
+/** Attempts that start later might outlive it, or not be recorded before its end. */
 const STARTS_MS = LEASE_MS - 6_000;
 
 let world: ByHand;

@@ -1,4 +1,4 @@
-/** Every event of a destination, a replay or a delivery writes one log line, with ids, without bodies and secrets. */
+/** Every change of a destination, a replay or a delivery writes one log line, with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";

@@ -29,7 +29,7 @@ function setUp() {
   return { services: services as unknown as Services, deliveries, log };
 }
 
-/** The groups of messages, and what has become of these. */
+/** The groups of messages, and the messages' outcomes. */
 function grouped(bodies: readonly unknown[], attempts = 1) {
   const own = setUp();
   const { batch, results } = batchOf("breakwater-deliveries", bodies, attempts);

@@ -100,7 +100,7 @@ type Run = Awaited<ReturnType<typeof begin>>;
 
 let number = 0;
 
-/** Events of some keys, one request or several, with what an event is ordered by in it. */
+/** Events of some keys, in one request or several, with the key in the event. */
 async function post({ runtime }: Run, random: () => number): Promise<void> {
   const count = 1 + Math.floor(random() * 4);
   const events = Array.from({ length: count }, () => {

@@ -1,10 +1,13 @@
-/** How fast the line of one key is, fifty milliseconds from everything, and how little of it a kill would repeat. */
+/** How fast the line of one key is, fifty milliseconds from every service, and how little of it a kill would repeat. */
 import { describe, expect, test } from "vitest";
 import type { Services } from "../../src/services.ts";
 import { virtualWorld, type WorldOptions } from "../support/virtual-world.ts";
 
 const HOP_MS = 50;
-/** Beside a second's: one is under way, the last that has ended waits for the one behind it, and a write takes a hop. */
+/**
+ * In addition to a second's: one is under way, the last that has ended waits for the one behind it, and a write takes a round
+ * trip.
+ */
 const MOST_UNRECORDED = 1000 / HOP_MS + 4;
 
 function newLine(events: number, options: WorldOptions = {}) {

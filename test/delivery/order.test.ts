@@ -1,4 +1,4 @@
-/** Order by key: the deliveries of a line are made one after the other, and a line never stops by itself. */
+/** Order by key: the deliveries of a line are made one after the other, and a line never stops without a reason. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { attemptWaiting } from "../../src/delivery/message-group.ts";

@@ -33,7 +33,7 @@ async function silentDestination(columns = {}) {
   return { id, end };
 }
 
-/** Delivers the messages, and lets the patience end when so many attempts are in flight. */
+/** Delivers the messages, and ends the patience when so many attempts are in flight. */
 async function bringAndWait(messages: Awaited<ReturnType<World["post"]>>, attempts: number) {
   const delivered = world.consume(messages);
   await world.receiver.called(attempts);

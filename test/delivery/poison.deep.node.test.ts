@@ -47,7 +47,7 @@ describe.each(places)("poison beside deliveries %s", (_, post) => {
     await poisoned.run(2 * 60 * MINUTE);
     const [poison] = poisoned.rows().filter(({ eventId }) => eventId === FIRST_EVENT);
     expect(poison).toMatchObject({ state: "waiting", attempts: 0 });
-    // It is tried about once a minute, in the end alone: others are sent again once or twice because of it, and no more.
+    // It is tried about once a minute, finally alone: others are sent again at most once or twice because of it.
     expect(poisoned.platform.invocations.crashes()).toBeLessThan(200);
     expect(poisoned.requests.length).toBeLessThan(3 * NEIGHBOURS);
     expect(poisoned.broken()).toEqual([]);

@@ -1,4 +1,4 @@
-/** One write at a time: what is reported while one is under way goes together in the next, and what fails is repeated. */
+/** One write at a time: reports during a write go together in the next, and a failed write is repeated. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { eventAt } from "../../src/core/bundle.ts";

@@ -1,4 +1,6 @@
-/** A queue may deliver a message twice, and two batches may overlap: there is one attempt at a time, and none too many. */
+/**
+ * A queue may deliver a message twice, and two batches may overlap: there is one attempt at a time, and no superfluous one.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { batchOf } from "../support/queues.ts";

@@ -1,4 +1,4 @@
-/** The send slots of a lease: an attempt that starts late is made all the same, and moves the slots behind it. */
+/** The send slots of a lease: an attempt that starts late is still made, and moves the slots behind it. */
 import { beforeEach, expect, test } from "vitest";
 import { calm, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 

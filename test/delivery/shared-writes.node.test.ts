@@ -1,4 +1,4 @@
-/** How many writes a batch takes whose destinations end together, or one after the other, when calls take time. */
+/** How many writes a batch needs whose destinations end together, or one after the other, when calls take time. */
 import { describe, expect, it } from "vitest";
 import { interceptedD1 } from "../support/intercept.ts";
 import { virtualWorld } from "../support/virtual-world.ts";

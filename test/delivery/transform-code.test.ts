@@ -21,7 +21,7 @@ import {
 } from "../support/world.ts";
 
 const BY = { kind: "admin_key", key: null, session: null } as const;
-/** The isolate of a module lives on, and counts; another text is another module. */
+/** The isolate of a module stays, and counts its calls; another text is another module. */
 let COUNTING = "";
 let modules = 0;
 
@@ -40,7 +40,7 @@ const save = (id: string, code: string) =>
 const sentTo = (destination: string) => world.receiver.to(urlOf(destination)).map(({ body }) => body);
 const results = async () => (await env.DB.prepare("SELECT * FROM transform_results").all()).results;
 
-/** Deliveries as an isolate has loaded them, whatever has become of their events since. */
+/** Deliveries as an isolate has loaded them, whatever has happened to their events since. */
 async function loaded(id: string, keys: readonly (DeliveryKey | undefined)[]) {
   const row = await findDestination(env.DB, id, TENANT);
   const facts = { tenant: TENANT, type: "order.paid", acceptedAt: 0, deliverAt: null };
@@ -90,7 +90,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     await world.consume(messages);
     expect(sentTo(id)).toEqual(['{"n":1,"of":"a"}', '{"n":1,"of":"a"}']);
     expect(world.functions.calls).toHaveLength(1);
-    // A replay has them too, and so has what is shown.
+    // Replays and pages have them too.
     const event = { id: messages[0]?.eventId ?? 0, tenant: TENANT, type: "order.paid", acceptedAt: 0 };
     const row = await findDestination(env.DB, id, TENANT);
     const body = bodyOfText("{}");

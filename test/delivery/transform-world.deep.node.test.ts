@@ -47,7 +47,7 @@ describe.each([1, 2])("while versions are saved (seed %i)", (seed) => {
       .toSorted(([a], [b]) => a - b)
       .map(([, [body = ""]]) => (JSON.parse(body) as { v: number }).v);
     expect(versions).toEqual(versions.toSorted((a, b) => a - b));
-    // The history has what it is about: most versions, and attempts on both sides of a save.
+    // The history covers its subject: most versions, and attempts before and after a save.
     expect(new Set(versions).size).toBeGreaterThan(5);
     const isSpread = [...attempts.values()].some(
       (made) => (made.at(-1)?.at ?? 0) - (made[0]?.at ?? 0) > 20 * SECOND,

@@ -1,6 +1,6 @@
 /**
- * Transformations of deliveries before their gates are called: in which version, at which cost, and what is said of
- * those that fail.
+ * Transformations of deliveries before their gates are called: in which version, at which cost, and how failures are
+ * reported.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";

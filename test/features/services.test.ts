@@ -1,7 +1,6 @@
 /**
- * Every service of every feature, taken up as it is written: without its scope, or for a visitor of the portal whom
- * nothing is allowed, it refuses before it reads its input. The secrets of foreign tenants are tested in
- * strangers.deep.test.ts.
+ * Every service of every feature, taken up as it is written: without its scope, or for a visitor of the portal without
+ * rights, it refuses before it reads its input. The secrets of foreign tenants are tested in strangers.deep.test.ts.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accessUnder, type PortalRules } from "../../src/core/portal-access.ts";

@@ -31,7 +31,7 @@ const { call: request, services: ofApi } = testApi({
   },
 });
 
-/** One of everything, with the tenant's own word in every text. */
+/** One object of each kind, with a word in every text that only this tenant has. */
 async function owned(tenant: string): Promise<Owned> {
   const canary = `canary-of-${tenant}`;
   const things = await thingsOf(request, tenant);

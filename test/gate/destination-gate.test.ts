@@ -46,7 +46,7 @@ function admit(deliveries: readonly number[], more: Partial<AdmitRequest> = {}) 
   return gateOf(destination).admit(ask(deliveries, more), settings);
 }
 
-/** Admits where nothing stands in the way. */
+/** Admits without obstacles. */
 async function admitted(deliveries: readonly number[]) {
   const { grant } = await admit(deliveries);
   if (!grant) throw new Error("It was refused");
@@ -78,7 +78,7 @@ function storedState(): Promise<unknown> {
   });
 }
 
-/** For an incarnation to come: the one that there was is gone. */
+/** For a later incarnation: the former one is gone. */
 async function storeState(value: unknown): Promise<void> {
   const text = JSON.stringify(value);
   await runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", text));

@@ -1,4 +1,4 @@
-/** Assertions of Cloudflare Access: who is let in by one, and everything that is no valid one. */
+/** Assertions of Cloudflare Access: who is admitted by one, and everything that is not a valid one. */
 import { beforeAll, beforeEach, describe, expect, it, test } from "vitest";
 import { byAccess, type Identify } from "../../src/http/access.ts";
 import { KEYS_FETCHED_MS } from "../../src/http/access-keys.ts";

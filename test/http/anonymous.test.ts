@@ -49,7 +49,7 @@ const services = {
 type Sent = (request: Request) => Response | Promise<Response>;
 type AppName = Exclude<Route["app"], "docs">;
 
-/** @param authenticate of a key, in place of looking for it */
+/** @param authenticate replaces the lookup of a key */
 function appsWith(options: Parameters<typeof createApp>[0]): Readonly<Record<AppName, Sent>> {
   const all = {
     api: createApp(options),

@@ -1,4 +1,4 @@
-/** Bodies that are compressed, at every way into the deployment. */
+/** Compressed bodies, at every entry point of the deployment. */
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { countRows, emptyDatabase } from "../support/api.ts";

@@ -1,4 +1,4 @@
-/** Events whose content is no JSON: posted, stored, sent and shown to the byte; and destinations that get data alone. */
+/** Events whose content is not JSON: posted, stored, sent and shown byte for byte; and destinations that get only data. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Content } from "../../src/core/content.ts";

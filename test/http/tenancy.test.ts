@@ -72,7 +72,7 @@ const acme = apiFor({ scopes, tenant: "acme" });
 
 let own: Things;
 let foreign: Things;
-/** Keys that no longer are. */
+/** Keys that no longer exist. */
 let ended: Readonly<Record<"expired" | "revoked", string>>;
 /** All rows as the world began. Writing them again takes a tenth of the time that making them does. */
 let beginning: string;

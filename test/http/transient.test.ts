@@ -49,7 +49,7 @@ const sleep: Services["sleep"] = (_ms, signal) => (signal ? new Promise(() => {}
 const fetch = async () => new Response(null, { status: 204 });
 
 describe("every operation", () => {
-  // A stream does not end by itself: delivery-tail.test.ts.
+  // A stream does not end before its time: delivery-tail.test.ts.
   const answering = operations.filter(({ path }) => path !== "/v1/deliveries/tail");
   const named = answering.map((one) => [`${one.method} ${one.path}`, one] as const);
 

@@ -1,4 +1,4 @@
-/** Every route that takes fields names the one that a mistyped field was probably meant to be. */
+/** Every route that takes fields suggests the right name for a mistyped field. */
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, test } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";

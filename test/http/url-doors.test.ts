@@ -202,7 +202,7 @@ const links: readonly string[] = [
   "dashboard /dashboard/settings brand_logo",
 ];
 
-/** The URL is a name of a subscription there is. */
+/** The URL is the name of an existing subscription. */
 const named: readonly string[] = ["events/unsubscribe delivery.url"];
 
 /** One of each way to be refused. The refusals of the guard are tested in delivery/url-guard.node.test.ts. */

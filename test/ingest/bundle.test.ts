@@ -1,4 +1,4 @@
-/** Which entries are committed together, how they are stored, whom they are for, and what is wrong with them. */
+/** Which entries are committed together, how they are stored, their destinations, and their faults. */
 import { describe, expect, test } from "vitest";
 import { headersOf, MAX_BYTES } from "../../src/core/bundle.ts";
 import type { JsonSchema } from "../../src/core/json-schema.ts";

@@ -77,7 +77,7 @@ const idsOf = (outcome: CommitOutcome | undefined) =>
 
 const INSERTS = (sql: string) => sql.includes("INSERT INTO bundles");
 
-/** The next so many commits go wrong in this way. */
+/** The next so many commits fail in this way. */
 function failCommits(fault: "before" | "after", count: number): void {
   let left = count;
   world.d1.failing((sql) => (INSERTS(sql) && left-- > 0 ? fault : undefined));
@@ -425,7 +425,7 @@ describe("an entry of several bundles", () => {
       many((i) => (i < 200 ? TENANT : "late")),
     );
     expect(outcome.kind).toBe("accepted");
-    // The commit that missed, the looking up, and the commit.
+    // The commit that missed, the lookup, and the commit.
     expect(countsAfterBatches).toEqual([0, 0, 0, 3]);
     const { results } = await env.DB.prepare("SELECT count FROM bundles ORDER BY id").all<{
       count: number;

@@ -1,8 +1,7 @@
 /**
- * Random histories of a tenant whose destinations begin and cease to order its events, with several databases: isolates
- * with memories of every age, posts and changes at the same time, keys and messages that are repeated, crashes at any
- * call. Events posted after a change are in line; no event is stored twice; and first successes are in the order of the
- * posts.
+ * Random histories of a tenant whose destinations begin and cease to order its events, with several databases: isolates with
+ * caches of every age, posts and changes at the same time, keys and messages that are repeated, crashes at any call. Events
+ * posted after a change are in line; no event is stored twice; and first successes are in the order of the posts.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

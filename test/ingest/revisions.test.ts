@@ -58,7 +58,7 @@ describe("a tenant's revision", () => {
   test("is never reused, not even after a restore to an earlier time", async () => {
     await newDestination();
     const seen = await revision(TENANT);
-    // As Time Travel does it: the row is as it was, and the clock has gone on.
+    // As Time Travel does it: the row is as it was, and time has passed.
     await execute("UPDATE tenants SET revision = 5");
     await new Promise((resolve) => setTimeout(resolve, 2));
     await newDestination();

@@ -58,7 +58,7 @@ type Job = Readonly<{
   walksAll?: true;
 }>;
 
-/** How many bundles, or rows, a job has to see to. */
+/** How many bundles, or rows, a job has to process. */
 const MANY = 2;
 
 type Past = Readonly<{ ageMs: number; deliverAt?: number; tenant?: string; count?: number }>;

@@ -38,7 +38,7 @@ async function waitingFor(count: number): Promise<void> {
   ).run();
 }
 
-/** Runs the cron and its upkeep; returns the destinations that were handed on to the queue of drains. */
+/** Runs the cron and its upkeep; returns the destinations that were passed to the queue of drains. */
 async function sweepMinute(): Promise<string[]> {
   await runCron(services);
   for (let left = world.upkeepQueue.taken(); left.length > 0; left = world.upkeepQueue.taken())
@@ -47,7 +47,7 @@ async function sweepMinute(): Promise<string[]> {
   return world.drainQueue.taken().flatMap(({ body }) => ("waiting" in body ? body.waiting : []));
 }
 
-/** The same, with what the queue of drains makes of it. */
+/** The same, with the drains that the queue starts. */
 async function minute(): Promise<void> {
   const waiting = await sweepMinute();
   if (waiting.length > 0) await consumeDrains(services, batchOf("breakwater-drains", [{ waiting }]).batch);

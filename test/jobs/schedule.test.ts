@@ -1,4 +1,4 @@
-/** A scheduled event comes at its time: not before, at most a second after it, and despite every loss. */
+/** A scheduled event is delivered at its time: not before, at most a second after it, and despite every loss. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";

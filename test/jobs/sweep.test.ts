@@ -76,7 +76,7 @@ async function statesNow(): Promise<string[]> {
   return (await storedRows()).map(({ state, reason }) => (reason ? `${state}/${reason}` : state));
 }
 
-/** A row as it would stand after something went wrong. */
+/** A row as it would be after a failure. */
 function insertRow(event: number, columns: Readonly<Record<string, string | number | null>>): Promise<void> {
   const row = { destination_id: destination, event_id: event, give_up_at: START + 1_000_000, ...columns };
   const marks = Object.keys(row).map((_, i) => `?${i + 1}`);

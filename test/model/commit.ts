@@ -1,7 +1,7 @@
 /**
- * The model of the commit: the production's `commitEntries` and its SQL, run for a few requests in isolates of their own,
- * under every order of their calls of D1, with answers that get lost, calls that are executed late, senders that repeat,
- * and a destination that is created meanwhile.
+ * The model of the commit: the production's `commitEntries` and its SQL, run for a few requests in separate isolates, under
+ * every order of their D1 calls, with answers that get lost, calls that are executed late, senders that repeat, and a
+ * destination that is created meanwhile.
  */
 import { destinationsOf, type Plan } from "../../src/core/bundle.ts";
 import type { CommitOutcome, Entry } from "../../src/ingest/bundle.ts";
@@ -215,7 +215,7 @@ function servicesWith(db: D1Database): Services {
     placement: new PlacementCache(),
     now: () => NOW,
     random: () => 0,
-    // A timeout never comes: calls fail by themselves.
+    // A timeout never fires: calls fail without one.
     sleep: (_, signal) => (signal ? new Promise(() => {}) : Promise.resolve()),
     log: () => {},
   };
@@ -282,7 +282,7 @@ function nameOf(senders: readonly Sender[], { sender, post }: Request): string {
 
 type Stored = Readonly<{ id: number; tokens: string; plan: string }>;
 
-/** With what is wrong, if anything is. */
+/** With the fault, if there is one. */
 function judged(db: Sqlite, senders: readonly Sender[], world: World): World {
   const bundles = db.query<Stored>(world.content, "SELECT id, tokens, plan FROM bundles WHERE id > 5");
   const events = bundles.flatMap(({ id, tokens, plan }) =>

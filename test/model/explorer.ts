@@ -12,7 +12,7 @@ export type Step<State> = Readonly<{
   /** The step, as a sentence. */
   says: string;
   to: State;
-  /** Nobody may rely on it. */
+  /** Nothing may rely on it. */
   isFault?: true;
 }>;
 
@@ -48,7 +48,7 @@ export type Exploration = Readonly<{
   states: number;
   /** Steps taken, also those to states seen before. */
   transitions: number;
-  /** Steps on the longest of the shortest ways to a state. */
+  /** Steps on the longest of the shortest paths to a state. */
   depth: number;
   counterExample: CounterExample | undefined;
 }>;

@@ -62,7 +62,7 @@ export function recorded(world: World, i: number, { items, refused, grant }: Run
   return withRun(markWaiting(next, refused), i, { phase: "recorded", slowUntil: 0 });
 }
 
-/** The gate that may write has learned of what was recorded under this lease. */
+/** The gate that may write has been notified of what was recorded under this lease. */
 export function withSettledEnds(world: World, lease: string): World {
   const deliveries = world.deliveries.map((one) =>
     one.end?.lease === lease && one.end.isInTime

@@ -128,7 +128,7 @@ export function evicted<W extends ObjectWorld>(world: W): W {
   return { ...world, current: undefined, lives: world.lives + 1 };
 }
 
-/** Another instance is to begin, and this one still answers, as far as it need not write. */
+/** Another instance starts, and this one still answers calls for which it need not write. */
 export function cutOff<W extends ObjectWorld>(world: W): W {
   const { current, heldUntil, now } = world;
   return { ...evicted(world), former: current && { ...current, heldUntil, cutOffAt: now } };

@@ -10,7 +10,7 @@ import { BEGINNING, type ObjectWorld, type Quiet, type Run, type World } from ".
 /** The slack of sparse traffic lasts so long, and leaves the next incarnation a slot. */
 const SPARSE_MS = 30_000;
 
-/** Nobody has called the object for long, and the destination is trusted with `window` attempts at once. */
+/** The object has not been called for long, and the destination is trusted with `window` attempts at once. */
 export function quietObject(settings: GateSettings, window: number): ObjectWorld {
   const state = trusted(settings.maxConcurrency, BEGINNING);
   const destinationState = { ...state.destinationState, window: { size: window, threshold: 1_000_000 } };

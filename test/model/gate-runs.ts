@@ -53,7 +53,7 @@ export function withNewRun(world: World, run: Run): World {
 export class Invocations {
   readonly #settings: GateSettings;
   readonly #parts: Parts;
-  /** As many deliveries a drain leases at most. */
+  /** The most deliveries that a drain leases. */
   readonly #portion: number | undefined;
 
   constructor(settings: GateSettings, parts: Parts, portion: number | undefined) {
@@ -180,7 +180,7 @@ export class Invocations {
     if (!run?.grant) return undefined;
     const { id } = run.grant.grant;
     const request = settleRequestOf(run, id);
-    // An invocation that continues requests again by itself.
+    // An invocation that continues requests again without a message.
     const continues = this.#portion !== undefined && run.lane === "backlog" && !run.isFollowed;
     const goesOn = continues && run.refused.length === 0;
     const settings = { ...this.#settings, paused: run.paused };

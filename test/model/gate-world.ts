@@ -113,7 +113,7 @@ export type Phase = "loaded" | "asking" | "answered" | "loading" | "ready" | "at
 export type Run = Readonly<{
   lane: Lane;
   phase: Phase;
-  /** It was slow: what comes next comes no earlier. */
+  /** It was slow: the next step comes no earlier. */
   slowUntil: number;
   /** The deliveries that the message names, or that a drain has found waiting. */
   deliveries: readonly number[];

@@ -1,4 +1,4 @@
-/** Templates in Liquid: what they make, what they cannot reach, and that none of them takes long. */
+/** Templates in Liquid: what they render, what they cannot reach, and that none of them takes long. */
 import { describe, expect, test } from "vitest";
 import { compile, fillIn } from "../../../src/core/transform/liquid.ts";
 import { readyTemplate, readyTemplates } from "../../../src/core/transform/ready.ts";
@@ -199,7 +199,7 @@ describe("no template takes long:", () => {
     });
   });
 
-  /** All that a template may read and make. */
+  /** The bound on what a template may read and write. */
   const WORK = 2_000_000;
   const smallData = () => ({
     text: "a".repeat(100),

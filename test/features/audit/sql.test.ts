@@ -1,4 +1,4 @@
-/** The audit trail in the database: entries in the order of time, each tenant's apart, and forgotten from the oldest on. */
+/** The audit trail in the database: entries in the order of time, each tenant's separate, and removed from the oldest on. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import {

@@ -716,7 +716,7 @@ describe("two changes at the same time", () => {
     first.resolve();
     expect(await late).toMatchObject({ status: 409, json: { errors: [{ field: "uid" }] } });
     expect((await call("GET", `/v1/destinations/${b}`)).json).toMatchObject({ uid: null, description: null });
-    // Its own it may be given again.
+    // Its own value may be set again.
     expect((await call("PATCH", `/v1/destinations/${a}`, { uid: "orders", timeout_ms: 900 })).status).toBe(
       200,
     );

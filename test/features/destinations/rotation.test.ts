@@ -36,7 +36,7 @@ async function headersAt(id: string, at: number): Promise<Record<string, string>
   return (await signerFor(vault, row, at))({ id: "evt_1", type: "order.created", body: utf8("{}") }, at);
 }
 
-/** Asked at the time of the signature, because the library judges that as well. */
+/** Verified at the time of the signature, because the library checks that too. */
 function accepts(secret: string, headers: Record<string, string>): boolean {
   vi.setSystemTime(Number(headers["webhook-timestamp"]) * 1000);
   try {

@@ -1,4 +1,4 @@
-/** Erasures as jobs: who may begin one, who sees it, and which step moves it on. */
+/** Erasures as jobs: who may begin one, who sees it, and which step advances it. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../../src/core/bundle.ts";

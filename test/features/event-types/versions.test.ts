@@ -1,4 +1,4 @@
-/** Versions of event types by the API: published, listed, pinned, deprecated, and checked before. */
+/** Versions of event types by the API: published, listed, pinned, deprecated, and checked before publishing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";

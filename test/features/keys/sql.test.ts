@@ -1,4 +1,4 @@
-/** Keys in D1: who finds which, what ends them, and that one is changed alone. */
+/** Keys in D1: who finds which, what ends them, and that a change affects only one. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import {

@@ -51,7 +51,7 @@ test("in an hour's storm hundreds of endpoints are notified once each, and of th
   expect(new Set([...during.values()].map((list) => list.length))).toEqual(new Set([1]));
   const firsts = [...during.values()].map(([first]) => first);
   expect(new Set(firsts.map((first) => first?.events.join(" ")))).toEqual(new Set(["circuit_open"]));
-  // Ten minutes of an open circuit, and what messages and their loss take.
+  // Ten minutes of an open circuit, and the time for messages and their loss.
   for (const [id, [first]] of during)
     expect((first?.at ?? 0) - (world.requestsTo(id)[0]?.at ?? 0)).toBeLessThan(13 * MINUTE);
 

@@ -35,7 +35,7 @@ async function drain(consumer = "billing"): Promise<void> {
   await commitPoll({ services: world.services, principal }, { id, consumer, iterator });
 }
 
-/** The watch at the next quarter of an hour. */
+/** The check at the next quarter of an hour. */
 async function watch(services = world.services): Promise<void> {
   world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
   await checkThresholds(services);

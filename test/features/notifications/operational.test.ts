@@ -112,7 +112,7 @@ describe("a pause", () => {
     expect(await published()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
   });
 
-  /** The next write that pauses is made, and its answer is lost. */
+  /** The next write of a pause is made, and its answer is lost. */
   function loseAnswer(): void {
     let answers = 1;
     world.d1.failing((sql) => (isPause(sql) && answers-- > 0 ? "after" : undefined));

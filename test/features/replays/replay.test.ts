@@ -75,7 +75,7 @@ const step = () => replaying.step(world.services, ID);
 const replay = () => findReplay({ db: env.DB }, ID, undefined);
 const waiting = async () => (await storedRows()).filter(({ state }) => state === "waiting").length;
 
-/** Drains, each sent for by the gate, until nothing waits or nothing is let in. */
+/** Drains, each scheduled by the gate, until nothing waits or nothing is admitted. */
 async function drained(): Promise<void> {
   for (let i = 0; i < 20 && (await waiting()) > 0; i++) {
     await world.drain(place);

@@ -16,7 +16,7 @@ beforeEach(async () => {
     const place = { id, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
     await insertRow("destinations", place);
   }
-  // One event an hour, the first 20 hours ago; of the odd ones the delivery is dead, of the others done.
+  // One event an hour, the first 20 hours ago; deliveries of the odd ones are dead, the others are delivered.
   const bundles = Array.from({ length: 20 }, (_, i) => ({
     acceptedAt: NOW - (19 - i) * HOUR,
     events: [

@@ -74,7 +74,7 @@ async function delivery(id: number, destination: string, state: State, endedAgoM
   });
 }
 
-/** The youngest, which stays whatever its age: so that the others are judged by themselves. */
+/** The youngest, which stays whatever its age, so that the others are judged by their own age. */
 const newest = () => event({ ageMs: 0, plan: [] });
 
 async function ids(): Promise<number[]> {

@@ -1,4 +1,4 @@
-/** `GET /v1/events` and `GET /v1/search`: what they find, what they refuse, and whose. */
+/** `GET /v1/events` and `GET /v1/search`: what they find and refuse, and for which tenant. */
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it, test } from "vitest";

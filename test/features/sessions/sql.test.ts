@@ -1,4 +1,4 @@
-/** Sessions in D1: what opens one, what ends it, and that one is changed alone. */
+/** Sessions in D1: what opens one, what ends it, and that a change affects only one. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { insertKey, revokeKey } from "../../../src/features/keys/sql.ts";

@@ -149,7 +149,7 @@ describe("the check of thresholds", () => {
     expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.2 }));
   });
 
-  /** Goes on until nothing is on the queue; returns how many messages that took. */
+  /** Continues until nothing is on the queue; returns how many messages that took. */
   async function checkAll(services: Services, upkeep: FakeQueue<UpkeepQueueMessage>): Promise<number> {
     let messages = 0;
     await checkThresholds(services);

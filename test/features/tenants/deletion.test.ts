@@ -1,4 +1,4 @@
-/** A tenant deleted with everything: nothing of it can be used or read any more, and the others notice nothing. */
+/** A tenant deleted with everything: nothing of it can be used or read any more, and other tenants are not affected. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";

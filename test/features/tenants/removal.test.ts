@@ -1,4 +1,4 @@
-/** Removing a tenant from the database: all of it that opens or describes something, and nothing of another tenant. */
+/** Removing a tenant from the database: its keys, sessions, destinations and settings, and nothing of another tenant. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { eraseTenantRows, isLinkVoid } from "../../../src/features/tenants/removal.ts";

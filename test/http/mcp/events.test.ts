@@ -1,4 +1,4 @@
-/** MCP Events: what is listed, who may subscribe and to where, what a subscription is, and how it ends. */
+/** MCP Events: what is listed, who may subscribe with which URL, what a subscription is, and how it ends. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { OUTSIDE } from "../../../src/core/mcp-events.ts";

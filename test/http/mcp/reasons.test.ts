@@ -1,6 +1,6 @@
 /**
- * An agent without any model finds out why a delivery has not arrived, for every reason there is, in at most four calls; and
- * sees nothing of another tenant, whose events have the same words.
+ * A scripted agent finds out why a delivery has not arrived, for every reason, in at most four calls; and sees nothing of
+ * another tenant, whose events have the same words.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import {

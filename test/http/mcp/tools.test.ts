@@ -1,4 +1,4 @@
-/** The tools of the MCP server: who may use which, what they change and show, and what they answer to anything at all. */
+/** The tools of the MCP server: who may use which, what they change and show, and what they answer to arbitrary input. */
 import { Validator } from "@cfworker/json-schema";
 import { beforeEach, describe, expect, test } from "vitest";
 import { OUTSIDE } from "../../../src/core/mcp-events.ts";

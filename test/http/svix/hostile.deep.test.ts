@@ -26,7 +26,7 @@ const values: readonly unknown[] = [
   [null],
   {},
   { a: { b: null } },
-  // No text can be made of it.
+  // It cannot be converted to text.
   { toString: 1, valueOf: 1 },
 ];
 const usual = {
@@ -60,7 +60,7 @@ beforeAll(async () => {
   await call("POST", "/api/v1/event-type", { name: "a", description: "" });
 });
 
-/** The path with the things that there are. */
+/** The path with existing objects. */
 function pathOf(pattern: string): string {
   const known: Record<string, string> = {
     app,

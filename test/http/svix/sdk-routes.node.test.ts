@@ -16,7 +16,7 @@ const routes = globSync("node_modules/svix/src/api*/*.ts", { cwd: ROOT })
   .flatMap((file) => [...readFileSync(ROOT + file, "utf8").matchAll(/HttpMethod\.(\w+),\s*"([^"]+)"/g)])
   .map(([, method = "", path = ""]): Route => [method, path])
   .filter(([method, path], i, all) => all.findIndex(([m, p]) => m === method && p === path) === i)
-  // What deletes something comes last, the inner things first.
+  // Deletions come last, of inner objects first.
   .sort(([a, longer], [b, shorter]) =>
     a === b && a === "DELETE"
       ? shorter.length - longer.length

@@ -17,7 +17,7 @@ function outcomeOf(error: unknown) {
   return { outcome: code === 501 ? "unsupported" : "failed", detail: `${code} ${JSON.stringify(body)}` };
 }
 
-/** Asks until there is an answer, for up to 20 seconds. */
+/** Polls until there is an answer, for up to 20 seconds. */
 export async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
   const deadline = Date.now() + 20_000;
   while (Date.now() < deadline) {
