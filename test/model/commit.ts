@@ -31,11 +31,11 @@ export type Sender = Readonly<{ name: string; key?: string }>;
 
 export type CommitScenario = Readonly<{
   senders: readonly Sender[];
-  /** Calls that fail for their caller at most. */
+  /** The most calls that fail for their caller. */
   faults: number;
   /** Whether a destination is created at some time, and isolates have read the destinations before requests arrive. */
   creates: boolean;
-  /** Times that a sender posts at most; it posts again when the result was uncertain. */
+  /** How often a sender posts at most; it posts again when the result was uncertain. */
   posts: number;
 }>;
 

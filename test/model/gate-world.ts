@@ -192,7 +192,7 @@ export type World = ObjectWorld &
     isOutdated?: boolean;
     /** Holds that are not reported to the gate yet. */
     tells: readonly number[];
-    /** Requests of dead invocations, which their receiver may still be working on until then. */
+    /** Requests of dead invocations, which their receiver may process until then. */
     orphans: readonly number[];
     quiet?: Quiet;
     wrong?: string;

@@ -142,7 +142,7 @@ class GateModel {
     return steps;
   }
 
-  /** The first step that brings things forward; time passes only when there is none. */
+  /** The first step that makes progress; time passes only when there is none. */
   calm(given: World): Step<World> | undefined {
     const world = given.former ? { ...given, former: undefined } : given;
     if (world.deliveries.every(({ state }) => state === "ended") && world.runs.length === 0) return undefined;
@@ -231,7 +231,7 @@ class GateModel {
       );
   }
 
-  // ── What goes wrong ──
+  // ── Faults ──
 
   #faults(world: World, add: Adder<World>) {
     if (world.current) {
@@ -243,7 +243,7 @@ class GateModel {
         );
     }
     for (const i of world.runs.keys()) this.#invocations.addFaults(world, i, add);
-    // In a quiet world nothing comes together.
+    // In a quiet world nothing happens at the same time.
     for (const [i, { deliveries }] of world.quiet ? [] : world.messages.entries())
       if (world.messages.findIndex((one) => String(one.deliveries) === String(deliveries)) === i)
         add(

@@ -3,7 +3,7 @@
 import { type GroupParts, type GroupScenario, groupModel, groupProduction } from "./group.ts";
 import { type Checked, checked, type Variant } from "./report.ts";
 
-/** One slot is all that there is. */
+/** There is only one slot. */
 const single: GroupScenario = { maxConcurrency: 1, wanted: [[1, 1], [1]], faults: 1, delays: 0, ticks: 2 };
 /** An eighth is left for a tenant without a block. */
 const double: GroupScenario = { maxConcurrency: 2, wanted: [[2], [1]], faults: 1, delays: 1, ticks: 2 };

@@ -34,7 +34,7 @@ export type GroupScenario = Readonly<{
   maxConcurrency: number;
   /** For each member, each of another tenant, the deliveries that it requests, one request after the other. */
   wanted: readonly (readonly number[])[];
-  /** Deaths, evictions and lost calls at most. */
+  /** The most deaths, evictions and lost calls. */
   faults: number;
   /** How often the clock moves although a process could act. */
   delays: number;
@@ -147,7 +147,7 @@ class GroupModel {
     return { says: `${secondsOf(world.now + TICKS[0])} have passed.`, to: this.#passed(world, TICKS[0]) };
   }
 
-  /** The group's alarm goes off. What was never settled ends by itself. */
+  /** The group's alarm fires. Unsettled leases expire. */
   #passed(world: World, ms: number): World {
     const now = world.now + ms;
     const holders = world.holders.filter(({ startedAt, startsUntilAt }) =>
@@ -215,7 +215,7 @@ class GroupModel {
     add(text(`gets a lease of ${grant.slots}`), this.#unused(after, i, group, unused));
   }
 
-  /** A block that is not needed goes back. */
+  /** A block that is not needed is returned. */
   #unused(world: World, i: number, { answered }: Readonly<{ answered?: Answered }>, unused?: true): World {
     const answer = answered?.answer;
     if (!unused || answer?.kind !== "block") return world;
@@ -288,7 +288,7 @@ class GroupModel {
     return this.#grouped(world, state);
   }
 
-  /** The group's object after a decision: stored where it must be, and those called that may come. */
+  /** The group's object after a decision: stored if it must be, and the members called whose turn has come. */
   #grouped(world: World, decided: GroupState): World {
     const { state, members } = callsOf(decided, this.#settings, world.now);
     const stored = this.#parts.groupMustBeStored(world.group, state) ? state : world.stored;
@@ -326,7 +326,7 @@ function faultSteps(world: World, add: Adder<World>) {
   }
 }
 
-/** Nobody has anything to do but to await answers. */
+/** All that remains is to await answers. */
 function isPrompt({ members, holders, now }: World): boolean {
   return (
     members.every(({ asking, wanted, askAt }) => !asking && (wanted.length === 0 || askAt > now)) &&

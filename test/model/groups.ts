@@ -1,4 +1,4 @@
-/** Everything that the model checker checks. */
+/** All models of the model checker. */
 import { brokenCommits, deepCommits, smallCommits } from "./commit-variants.ts";
 import { brokenGates, deepGates, smallGates } from "./gate-variants.ts";
 import { brokenGroups, deepGroups, smallGroups } from "./group-variants.ts";

@@ -1,6 +1,7 @@
 /**
- * The larger bounds of the model checker, and that it finds what is broken; figures.md and counter-examples.txt have its
- * results. CI leaves the largest worlds, a third of the time, to the night: no world that is broken on purpose is among them.
+ * The larger bounds of the model checker, and its proof that it finds broken variants; figures.md and counter-examples.txt
+ * have its results. CI leaves the largest worlds, a third of the time, to the night: no world that is broken on purpose is
+ * among them.
  */
 import { expect, test } from "vitest";
 import { isNightly } from "../support/effort.ts";

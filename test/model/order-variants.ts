@@ -1,4 +1,4 @@
-/** The scenarios of lines, and what is broken on purpose. */
+/** The scenarios of lines, and variants that are broken on purpose. */
 import { type OrderParts, type OrderScenario, orderModel } from "./order.ts";
 import { type Checked, checked, type Variant } from "./report.ts";
 

@@ -33,9 +33,9 @@ const TABLES = ["bundles", "lines", "deliveries", "packs"];
 export type OrderScenario = Readonly<{
   /** The keys of the events, in the order of acceptance. */
   keys: readonly string[];
-  /** Attempts that may fail at most. */
+  /** The most attempts that may fail. */
   failures: number;
-  /** Deaths of consumers at most. */
+  /** The most deaths of consumers. */
   deaths: number;
 }>;
 
@@ -43,7 +43,7 @@ type Turn = typeof whoseTurn;
 
 export type OrderParts = Readonly<{ edit?: Edit; schema?: string; turn?: Turn }>;
 
-/** A consumer: what it has still to attempt, and what it has to record. */
+/** A consumer: the deliveries that it still has to attempt, and those that it has to record. */
 type Run = Readonly<{ queue: readonly LoadedDelivery[]; rows: readonly DeliveryRecord[] }>;
 
 type World = Readonly<{
@@ -188,7 +188,7 @@ function rowAfter(delivery: LoadedDelivery, isSuccess: boolean): DeliveryRecord 
   return row;
 }
 
-/** With the success, and with what it breaks. */
+/** With the success, and with the promise that it breaks. */
 function withSuccess({ keys }: OrderScenario, world: World, { event }: LoadedDelivery): World {
   if (world.succeeded.includes(event.id)) return world;
   const index = indexOf(event.id);
@@ -199,7 +199,7 @@ function withSuccess({ keys }: OrderScenario, world: World, { event }: LoadedDel
   return { ...world, succeeded, wrong: `Event ${index} has arrived before event ${missing} of its key.` };
 }
 
-/** Nobody has anything to do: undefined when all have arrived. */
+/** No consumer has anything to do: undefined when all have arrived. */
 function stuck(db: Sqlite, { keys }: OrderScenario, world: World): Step<World> | undefined {
   const lines = db.query(world.content, "SELECT * FROM lines").length;
   if (world.succeeded.length === keys.length && lines === 0) return undefined;

@@ -31,7 +31,7 @@ export type RateScenario = Readonly<{
   startWithinMs: number;
   /** How many sends each consumer requests. They request in this order, at any time. */
   wanted: readonly number[];
-  /** Deaths, evictions and lost answers at most. */
+  /** The most deaths, evictions and lost answers. */
   faults: number;
   /** How often the clock moves although something may start: answers and starts that are late. */
   delays: number;
@@ -56,7 +56,7 @@ type World = ObjectWorld &
     wanted: readonly number[];
     askAt: number;
     holders: readonly Holder[];
-    /** When the rate alone, by all starts that there were, is used up: what the receiver counts. */
+    /** When the rate alone is used up, by all past starts: what the receiver counts. */
     usedUpTo: number;
     wrong?: string;
   }>;
@@ -217,7 +217,7 @@ function faultSteps(world: World, add: Adder<World>) {
 
 const slotsOf = new WeakMap<Holder, SendSlots>();
 
-/** The production's send slots, after the starts that there were. Nobody changes them any more. */
+/** The production's send slots, after the past starts. They do not change any more. */
 function slotsAfter(holder: Holder): SendSlots {
   const known = slotsOf.get(holder);
   if (known) return known;

@@ -1,4 +1,4 @@
-/** The scenarios of what is recorded, and statements that are broken on purpose. */
+/** The scenarios of recording, and statements that are broken on purpose. */
 import {
   type Actor,
   INDEXES,

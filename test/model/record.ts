@@ -54,11 +54,11 @@ export type Outcome = "delivered" | "failed" | "refused" | "late";
 export type RecordScenario = Readonly<{
   indexes: readonly number[];
   actors: readonly Actor[];
-  /** Calls that fail for their caller at most. */
+  /** The most calls that fail for their caller. */
   faults: number;
 }>;
 
-/** Where an actor stands. */
+/** The phase of an actor. */
 type Run = Readonly<{
   phase: "idle" | "reading" | "attempting" | "writing" | "late" | "over";
   answers: readonly Answer[];
@@ -167,7 +167,7 @@ export function recordModel(scenario: RecordScenario, { edit, schema }: RecordPa
   };
 }
 
-// ── What actors do ──
+// ── Actors' steps ──
 
 function outcomesOf(actor: Actor): readonly Outcome[] {
   return "outcomes" in actor ? actor.outcomes : [];
@@ -262,7 +262,7 @@ function rowsAfter({ due, read }: Run, outcome: Outcome): readonly DeliveryRow[]
   });
 }
 
-// ── What must hold ──
+// ── Promises ──
 
 type Known = Readonly<{
   state: string;
@@ -315,7 +315,7 @@ function knownIn(db: Sqlite, content: Content): ReadonlyMap<number, Known> {
 const nameOf = (index: number) => `Delivery ${index}`;
 const hasEnded = ({ state }: Known) => ["delivered", "dead", "cancelled"].includes(state);
 
-/** With what a change of the database has broken. */
+/** With the promise that a change of the database has broken. */
 function withJudgement(db: Sqlite, before: Content, to: World, mayRequeue: boolean): World {
   if (to.content === before) return to;
   const [old, now] = [knownIn(db, before), knownIn(db, to.content)];
@@ -371,7 +371,7 @@ function outOfTime(
   );
 }
 
-/** An end that its writer takes for recorded: it is, or something later is. */
+/** An end that its writer considers recorded: it is, or a later one is. */
 function lostEnd(db: Sqlite, content: Content, rows: readonly DeliveryRow[]): string | undefined {
   const now = knownIn(db, content);
   const lost = rows.find(({ eventId, endedAt, attempts, generation }) => {
@@ -382,7 +382,7 @@ function lostEnd(db: Sqlite, content: Content, rows: readonly DeliveryRow[]): st
   return lost && `${nameOf(indexOf(lost.eventId))} has been recorded as ${lost.state}, and it is not stored.`;
 }
 
-/** The sweep and a drain, as often as it takes. */
+/** The sweep and a drain, as often as needed. */
 async function calmStep(
   db: Sqlite,
   scenario: RecordScenario,

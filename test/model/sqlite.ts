@@ -116,10 +116,10 @@ function storedValue(value: unknown): SQLInputValue {
   return hex === undefined ? (value as SQLInputValue) : new Uint8Array(Buffer.from(hex, "hex"));
 }
 
-/** Production code, with its database in its hands. */
+/** Production code with its database. */
 export type Program<T> = Readonly<{ name: string; run: (db: D1Database) => Promise<T> }>;
 
-/** Where a program stands: it waits for the answer of a call, or has ended. */
+/** The state of a program: it waits for the answer of a call, or has ended. */
 export type Standing<T> =
   | Readonly<{ kind: "calls"; statements: readonly Statement[] }>
   | Readonly<{ kind: "ended"; value: T }>
@@ -148,7 +148,7 @@ export async function standingOf<T>(program: Program<T>, answers: readonly Answe
       standing = { kind: "failed" };
     },
   );
-  // Nothing that it waits for takes longer than this, but answers.
+  // Nothing that it waits for takes longer than this, except answers.
   await new Promise((resolve) => setImmediate(resolve));
   const statements = calls[answers.length];
   const found: Standing<T> = standing ?? { kind: "calls", statements: statements ?? [] };

@@ -42,7 +42,7 @@ function unknown(metric: string, matchers: readonly Matcher[]): string[] {
   });
 }
 
-/** Each figure that the operation of deliveries is judged by, and where it is exposed. */
+/** Each figure that operators judge deliveries by, and where it is exposed. */
 const figures: readonly (readonly [figure: string, series: string])[] = [
   ["retry rate", "breakwater_retry_rate"],
   ["dead-letter rate", "breakwater_dead_letter_rate"],

@@ -1,6 +1,6 @@
 /**
- * Mutants that no test has to kill, each with the reason: those that behave alike, and those that only change what
- * something costs. A list entry that matches no mutant fails the test of this folder.
+ * Mutants that no test has to kill, each with the reason: those that behave like the original, and those that only change a
+ * cost. A list entry that matches no mutant fails the test of this folder.
  */
 import { readFileSync } from "node:fs";
 import type { Mutant } from "./plan.ts";

@@ -33,7 +33,7 @@ declare module "vitest" {
 /** Until the result says that it is over. */
 const FOREVER = 1_000_000_000;
 
-// A property that has failed is not made smaller: that it fails is enough.
+// A failed property is not shrunk: its failure is sufficient.
 fc.configureGlobal({ endOnFailure: true });
 
 const { alive, done, tried, first, mostMs, budgetMs } = inject("mutation");
@@ -84,7 +84,7 @@ aroundEach(async (runTest, { task }) => {
   if (!goesOn || isSlow || isStopped) over(task);
 });
 
-/** The first time a test may take longer, because what it needs is compiled then. */
+/** The first time, a test may take longer, because its modules are compiled. */
 function takesTooLong(rounds: Rounds, tookMs: number): boolean {
   if (warm.has(rounds)) return tookMs > mostMs;
   warm.add(rounds);
@@ -106,7 +106,7 @@ function testsIn(suite: RunnerTestSuite): RunnerTestCase[] {
   return suite.tasks.flatMap((task) => (task.type === "suite" ? testsIn(task) : [task]));
 }
 
-/** Vitest repeats a test no more when it is skipped from within. */
+/** Vitest no longer repeats a test that skips itself. */
 function over({ result }: RunnerTestCase): void {
   if (result) Object.assign(result, { pending: true });
 }

@@ -13,7 +13,7 @@ type Stored = {
   survived: Record<string, number>;
   /** Digests of the files of tests that are done. */
   done: Record<string, string>;
-  /** Files of tests that did not come to an end. */
+  /** Files of tests that did not end. */
   hung: string[];
 };
 
@@ -88,7 +88,7 @@ export class Results {
     this.save();
   }
 
-  /** A file of tests that did not come to an end is not begun again. */
+  /** A file of tests that did not end is not started again. */
   hang(file: string, digest: string): void {
     this.stored.hung.push(file);
     this.finish(file, digest);

@@ -1,8 +1,8 @@
 /**
- * The rounds of one test: which mutant is active in each, and what its result says. The first two are without a mutant:
- * they find what the test reaches, and whether it can be repeated at all. A test that fails with a mutant has killed it
- * if it passes without one just before or just after; else something is left over from an earlier round, and the file
- * has to be begun afresh.
+ * The rounds of one test: which mutant is active in each, and what its result says. The first two are without a mutant: they
+ * find what the test reaches, and whether it can be repeated at all. A test that fails with a mutant has killed it if it
+ * passes without one just before or just after; otherwise something is left over from an earlier round, and the file has to
+ * be started again.
  */
 
 export type TestReport = {
@@ -19,7 +19,7 @@ export type TestReport = {
   killed: number[];
   /** Why it has failed, by mutant: a timeout of a busy machine is no kill. */
   errors: Record<number, string>;
-  /** The mutant to begin with when the file is begun afresh. */
+  /** The mutant to begin with when the file is started again. */
   first?: number;
 };
 

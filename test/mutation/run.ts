@@ -144,10 +144,10 @@ async function run(): Promise<void> {
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
 
-/** The tests of each file that need not try again what an earlier pass has had them try. */
+/** The tests of each file that need not repeat the mutants of an earlier pass. */
 const triedTests = new Map<string, ReadonlySet<string>>();
 
-/** Tries all mutants in a file of tests, begun afresh as often as it has to be. Returns how many it has killed. */
+/** Tries all mutants in a file of tests, started again as often as necessary. Returns how many it has killed. */
 async function tested(
   vitest: Vitest,
   spec: TestSpecification,

@@ -15,17 +15,17 @@ type Constant = Readonly<{
 const MOST_ROUNDS = 3_000_000;
 const MOST_PLACES = 20_000_000;
 
-/** Nor does a test take as long: each round may be slow. */
+/** No test takes as long: each round may be slow. */
 const MOST_MS = 10_000;
-/** Looking at the clock takes longer than what is counted. */
+/** Reading the clock takes longer than what is counted. */
 const COUNTED = 1_024;
 
 /** Tests may put another clock into its place. */
 const { now } = Date;
 
 /**
- * The time that this thread has computed, in ms: a busy machine makes nothing slower by it. In workerd it is the clock's,
- * which stands still while nothing is awaited.
+ * The CPU time of this thread, in ms, which does not depend on how busy the machine is. In workerd it is the clock's, which
+ * stands still while nothing is awaited.
  */
 export function spentMs(): number {
   if (typeof process.threadCpuUsage !== "function") return now();

@@ -20,7 +20,7 @@ export default defineConfig({
           ...test,
           // State that a mutant has left behind ends with its file.
           isolate: true,
-          // A thread ends with the process, also where a mutant never does.
+          // A thread ends with the process, even if a mutant never ends.
           ...("environment" in test && { pool: "threads" as const }),
           setupFiles: ["test/mutation/in-tests.ts", ...[setupFiles].flat()],
           testTimeout: 60_000,

@@ -21,7 +21,7 @@ afterAll(async () => {
   throwaway.discard();
 });
 
-/** Announces more than it sends, and goes away. */
+/** Announces more than it sends, and disconnects. */
 async function breakOff(): Promise<void> {
   const { host, hostname, port } = new URL(stack.url);
   const headers = [

@@ -10,7 +10,7 @@ const KEY = "an-admin-key-of-this-test-alone";
 const MASTER_KEYS = `k1:${btoa("1".repeat(32))}`;
 const HOST = "other.example";
 
-/** Keeps what it gets, by its service and by its queue, and shows it. */
+/** Records what it gets, by its service and by its queue, and shows it. */
 const script = `
 const seen = [];
 export default {

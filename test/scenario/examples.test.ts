@@ -1,6 +1,6 @@
 /**
- * Breakwater and what uses it, all of it running: the examples of shops, by service binding and in several frameworks, a
- * Worker that puts events on a queue of its own, and the action that publishes event types.
+ * Breakwater and its users, all running: the examples of shops, by service binding and in several frameworks, a Worker that
+ * puts events on a queue of its own, and the action that publishes event types.
  */
 import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

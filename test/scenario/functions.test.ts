@@ -1,4 +1,4 @@
-/** Functions in development: one that never ends is killed, and harms nothing else on this machine. */
+/** Functions in development: one that never ends is killed, and affects nothing else on this machine. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startFunctionsRuntime } from "../../tools/functions-runtime.ts";
 import { type ReceiverServer, startReceiver } from "../../tools/receiver.ts";

@@ -1,12 +1,12 @@
 /**
- * The heap of an isolate of the local runtime, by the inspector's protocol. The runtime's process says little: it lets
- * garbage lie for hundreds of megabytes, and most of it is the simulator's.
+ * The heap of an isolate of the local runtime, by the inspector's protocol. The runtime's process shows little: it collects
+ * garbage only after hundreds of megabytes, and most of it is the simulator's.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** An answer that takes longer will not come: the runtime is gone. */
 const ANSWER_MS = 20_000;
-/** An isolate collects when it runs the next time. One in which nothing runs has made no garbage since. */
+/** An isolate collects when it runs the next time. An idle one has produced no garbage since. */
 const COLLECT_MS = 2_000;
 
 type Answer = Readonly<{ id?: number; result?: Readonly<{ usedSize?: number }> }>;

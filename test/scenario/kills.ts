@@ -1,6 +1,6 @@
 /**
- * `npm run test:kill -- --kills 50 --seed 1`: the figures of a run with many kills; `--save` saves them for the pages.
- * Exits 1 on a loss, on a duplicate without a cause, and on more of them than can have been in flight.
+ * `npm run test:kill -- --kills 50 --seed 1`: the figures of a run with many kills; `--save` saves them for the pages. Exits
+ * 1 on a loss, on a duplicate without a cause, and on more duplicates than can have been in flight.
  */
 import { parseArgs } from "node:util";
 import { save } from "../../bench/results.ts";
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   },
 });
 
-// The stack goes with this process, however it ends: see tools/process-groups.ts.
+// The stack ends with this process, however it ends: see tools/process-groups.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 const startedAt = Date.now();

@@ -1,4 +1,4 @@
-/** The development server under production's quotas: what exceeds one fails, and is printed. */
+/** The development server under production's quotas: a breach fails, and is printed. */
 import { expect, test } from "vitest";
 import { stopStack } from "../../tools/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";

@@ -72,7 +72,7 @@ async function bundled(file: string, to: string): Promise<string> {
   return outfile;
 }
 
-/** It needs no runtime of Workers: Node has the requests and responses that it takes. */
+/** It needs no Workers runtime: Node has `Request` and `Response`. */
 async function startHono(port: number, env: Environment): Promise<() => void> {
   const worker = await import(pathToFileURL(await bundled("examples/hono/src/worker.ts", "hono.mjs")).href);
   const server = localServer(async (incoming, outgoing) => {

@@ -1,6 +1,6 @@
 /**
- * `npm run soak -- --minutes 60 --seed 1 --rate 50 --tenants 1000 --databases 10 --isolates 3`: see soak/run.ts. Prints how it goes, writes a report, and exits 1 when
- * anything was not as promised.
+ * `npm run soak -- --minutes 60 --seed 1 --rate 50 --tenants 1000 --databases 10 --isolates 3`: see soak/run.ts. Prints its
+ * progress, writes a report, and exits 1 if a promise was broken.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ const { values } = parseArgs({
   },
 });
 
-// The stack goes with this process, however it ends: see tools/process-groups.ts.
+// The stack ends with this process, however it ends: see tools/process-groups.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 /** Without a terminal a line every half a minute is enough. */

@@ -11,7 +11,7 @@ import type { SideBySide, SideBySideOptions } from "./versions.ts";
 
 export type StackProcess = Pick<SideBySide, "url" | "share" | "execute" | "query" | "heap"> &
   Readonly<{
-    /** Resolves when everything is gone. */
+    /** Resolves when everything has ended. */
     kill: () => Promise<void>;
   }>;
 

@@ -1,6 +1,6 @@
 /**
- * `npm run verify` against a local stack under production's quotas and latencies: every line that can hold there holds,
- * what a local stack cannot show is skipped, and nothing is left behind.
+ * `npm run verify` against a local stack under production's quotas and latencies: every check that a local stack can pass
+ * passes, the others are skipped, and nothing is left behind.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -242,7 +242,7 @@ function databaseNames(count: number): Record<string, string> {
   return { DB: "breakwater", ...Object.fromEntries(further) };
 }
 
-/** Has the clock of an isolate be wrong by so many ms. It stands before the script. */
+/** Makes the clock of an isolate wrong by so many ms. It is put before the script. */
 const skewed = (ms: number) =>
   `{ const True = Date; globalThis.Date = class extends True {
   constructor(...given) { if (given.length > 0) super(...given); else super(True.now() + ${ms}); }

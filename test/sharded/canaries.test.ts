@@ -1,6 +1,6 @@
 /**
- * A canary in each kind of secret, and the whole story of a deployment: then every table of every database, every
- * storage of a Durable Object, every object in R2, every log line, message, mail, data point, page and answer is searched for it.
+ * A canary in each kind of secret, and every use of a deployment: then every table of every database, every storage of a
+ * Durable Object, every object in R2, every log line, message, mail, data point, page and answer is searched for it.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";

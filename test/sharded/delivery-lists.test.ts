@@ -1,6 +1,6 @@
 /**
  * Lists of deliveries in every state, of several tenants, in rows, packs and plans: each filter finds what a filter in code
- * finds, once, in order, page by page, whether there is one database or several.
+ * finds, once, in order, page by page, with one database or several.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";

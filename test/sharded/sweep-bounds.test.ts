@@ -1,6 +1,6 @@
 /**
- * However much there is to do, a tick of cron stays within the queries that D1 allows an invocation, schedules drains
- * before it repairs, and hands the rest to the queue; and every waiting delivery is reached within a stated number of ticks.
+ * However much there is to do, a cron run stays within the queries that D1 allows an invocation, schedules drains before it
+ * repairs, and passes the rest to the queue; and every waiting delivery is reached within a stated number of ticks.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";

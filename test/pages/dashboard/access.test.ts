@@ -1,4 +1,6 @@
-/** The dashboard for persons who come through Cloudflare Access: who is let in, what each role is shown, and where writes come from. */
+/**
+ * The dashboard for persons who sign in by Cloudflare Access: who is admitted, what each role sees, and the origin of writes.
+ */
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Role } from "../../../src/core/roles.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";

@@ -1,4 +1,4 @@
-/** Pages about destinations that are no https endpoints. */
+/** Pages about destinations that are not https endpoints. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { emptyDatabase, testApi } from "../../support/api.ts";
 import { queueBinding, serviceBinding } from "../../support/bindings.ts";

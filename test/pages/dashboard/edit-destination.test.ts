@@ -1,4 +1,6 @@
-/** The pages that change a destination and delete it: what they store, what they keep, and what they never show. */
+/**
+ * The pages that change a destination and delete it: what they store, what they leave unchanged, and what they never show.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ownHeaders } from "../../../src/delivery/authorization.ts";

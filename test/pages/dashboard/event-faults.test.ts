@@ -1,4 +1,4 @@
-/** The faults of transformations on the page of the event whose deliveries they keep waiting. */
+/** The faults of transformations on the page of the event whose deliveries wait because of them. */
 import { beforeEach, expect, test } from "vitest";
 import { eventNumber } from "../../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";

@@ -1,4 +1,4 @@
-/** The page of a type's versions: who gets which, what the next one would break, and publishing it. */
+/** The page of a type's versions: which destination gets which, what the next one would break, and publishing it. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { customer, signedIn } from "../../support/dashboard.ts";

@@ -46,7 +46,7 @@ export class Findings {
   /** Called with the details of each stored violation. */
   onViolation: (check: Check, text: string) => void = () => {};
 
-  /** Counts an observation; what is no good is a violation with this text. */
+  /** Counts an observation; if it is not good, it is a violation with this text. */
   observe(check: Check, isGood: boolean, text: () => string, observations = 1): void {
     this.#observed.set(check, (this.#observed.get(check) ?? 0) + observations);
     if (isGood) return;

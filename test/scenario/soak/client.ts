@@ -16,7 +16,7 @@ export type Ask = Readonly<{
   body?: unknown;
   /** The idempotency key. */
   key?: string | undefined;
-  /** A request that is harmless when it is made twice is made until it is answered. */
+  /** A request that is harmless when repeated is repeated until it is answered. */
   isRepeatable?: boolean;
   apiKey: string;
 }>;
@@ -33,7 +33,7 @@ export class SoakClient {
     this.#findings = findings;
   }
 
-  /** Undefined when no answer has come and it is not known what has become of the request. */
+  /** Undefined when no answer has come and the outcome of the request is unknown. */
   async ask(
     method: string,
     path: string,
@@ -71,7 +71,7 @@ export function unexpected({ status, body }: Answer): never {
   throw new Error(`Unexpected answer ${status}: ${JSON.stringify(body).slice(0, 300)}`);
 }
 
-/** Nobody listened. */
+/** Nothing listened. */
 function wasNotSent(error: unknown): boolean {
   return (error as { cause?: { code?: string } }).cause?.code === "ECONNREFUSED";
 }

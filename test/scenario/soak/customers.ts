@@ -37,7 +37,7 @@ export type Customer = Readonly<{
   ordering?: "key" | "destination";
   /** It is one of those that share a receiver. */
   isGrouped?: true;
-  /** It gets what a template makes of events. */
+  /** It gets events that a template has transformed. */
   isShaped?: true;
   /** Nothing is sent: this consumer fetches the events, from one inbox with the others of its tenant. */
   consumer?: string;
@@ -84,7 +84,7 @@ export const GROUP = { name: "soak", maxConcurrency: 6 };
 
 const QUIET_TROUBLES: readonly Trouble[] = ["steady", "steady", "steady", "fails", "flaps", "quiet"];
 
-/** One of those who rarely get something, of every kind. */
+/** A tenant with little traffic, of every kind. */
 function rare(i: number): Customer {
   const path = `/rare-${i}/hook`;
   const kinds: Readonly<Record<number, Traits>> = {

@@ -21,7 +21,7 @@ export class EndpointBook {
   readonly #kills: Kills;
   readonly #concurrency: Concurrency;
   #quiet: { from: number; until: number } | undefined;
-  /** Requests that came so shortly after a request for quiet that they were under way. */
+  /** Requests that came so shortly after a hold was requested that they were under way. */
   underWay = 0;
 
   constructor(customer: Customer, findings: Findings, kills: Kills, later: Later) {

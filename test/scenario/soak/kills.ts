@@ -7,7 +7,7 @@
 const UNRECORDED_MS = 20_000;
 
 export class Kills {
-  /** From before the signal until all was gone. */
+  /** From before the signal until everything had ended. */
   readonly #kills: Readonly<{ from: number; to: number }>[] = [];
 
   add(from: number, to: number): void {
@@ -15,8 +15,8 @@ export class Kills {
   }
 
   /**
-   * Whether one of them, before `at`, may have undone what was made of an answer. One that ended while the request was
-   * being answered has: the sender was gone, even where the receiver has not noticed.
+   * Whether one of them, before `at`, may have undone the effect of an answer. One that ended while the request was being
+   * answered has: the sender was gone, even where the receiver has not noticed.
    * @param arrivedAt when the request came; when it was answered, unless given
    * @param withinMs how long it takes until the answer has its effect; to record it, unless given
    */

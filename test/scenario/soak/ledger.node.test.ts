@@ -1,4 +1,4 @@
-/** The soak's books notice what is not as promised, and nothing else. */
+/** The soak's books notice broken promises, and nothing else. */
 import { describe, expect, test } from "vitest";
 import type { Hit } from "../../../tools/receiver.ts";
 import type { Check } from "./checks.ts";

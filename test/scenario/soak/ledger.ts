@@ -1,6 +1,6 @@
 /**
- * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It gets everything
- * with its time (epoch ms), and queries nothing.
+ * The soak's books: what was posted, what each receiver has got, and whether the promises hold. It gets everything with its
+ * time (epoch ms), and queries nothing.
  */
 
 import { databaseNumberOf } from "../../../src/core/placement.ts";
@@ -35,7 +35,7 @@ type Delivery = {
   end?: Readonly<{ how: End; at: number; arrivedAt?: number }>;
   /** The last request that was answered 200. */
   delivered?: Hit;
-  /** How often it may yet come although it has ended: it was retried or replayed. */
+  /** How often it may still come although it has ended: it was retried or replayed. */
   extra: number;
   /** It must come again. */
   requeued?: boolean;
@@ -158,7 +158,7 @@ export class Ledger {
     this.#gates = version;
   }
 
-  /** The quiet that a destination must get. A former gate takes its end by the clock of the Worker that reports it. */
+  /** The hold that a destination must get. A former gate takes its end from the clock of the Worker that reports it. */
   #heldFor(quietMs: number): number {
     return this.#gates === "current" ? quietMs : Math.max(0, quietMs - CLOCKS_DIFFER_MS);
   }
@@ -252,7 +252,7 @@ export class Ledger {
     beginAgain(delivery);
   }
 
-  /** A replay of what is dead is begun: of what was rejected, and of what has expired. */
+  /** A replay of dead deliveries is started: of rejected and of expired ones. */
   replaying(path: string): void {
     for (const [ref, { data, ttlMs }] of this.#events)
       if (data.bad || ttlMs !== undefined) this.requeueing(ref, path);
@@ -291,7 +291,7 @@ export class Ledger {
     return [...this.#endpoints.values()].reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
-  /** Requests that came so shortly after a request for quiet, a cancellation or an erasure that they were under way. */
+  /** Requests that came so shortly after a hold, a cancellation or an erasure that they were under way. */
   underWay(): number {
     return [...this.#endpoints.values()].reduce((sum, { underWay }) => sum + underWay, this.counts.underWay);
   }
@@ -459,7 +459,7 @@ export class Ledger {
       const text = () => `${name()}: ${deliverAt} is its time`;
       findings.observe("scheduled", at >= deliverAt - CLOCKS_DIFFER_MS, text);
     }
-    // The former version knows no templates.
+    // The former version has no templates.
     if (delivery.customer.isShaped && !this.#isCurrent(at)) return;
     delivery.bytes ??= body;
     findings.observe("bytes", delivery.bytes === body, name);
@@ -538,7 +538,7 @@ export class Ledger {
     if (event === undefined || delivery === undefined || delivery.end) return;
     const { ref } = event.data;
     if (state === "queued" || state === "waiting" || state === "retrying") return;
-    // A replay comes to it in its turn.
+    // A replay will reach it.
     if (delivery.requeued && (state === "dead" || state === "delivered")) return;
     const text = () => `${path} ${id} has not arrived and is ${state ?? "unknown"} (${reason})`;
     if (state === "dead" && reason === "expired" && event.ttlMs !== undefined)

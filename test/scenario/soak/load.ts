@@ -10,7 +10,7 @@ import { type Customers, oneType, type SoakData } from "./customers.ts";
 import type { Ledger, Outcome, Posted } from "./ledger.ts";
 
 const TICK_MS = 100;
-/** Posts that are under way at once; beyond that the load waits, and says so. */
+/** How many posts may be under way at once; beyond that the load waits and counts it. */
 const MOST_POSTS = 150;
 
 /** The share of the requests that post several events, and how many. */
@@ -89,7 +89,7 @@ export class Load {
     }
   }
 
-  /** Resolves when all posts and what follows them has been answered. */
+  /** Resolves when all posts and their follow-up requests have been answered. */
   async stop(): Promise<void> {
     this.#stopped = true;
     while (this.#running.size > 0) await Promise.all(this.#running);
@@ -161,7 +161,7 @@ export class Load {
       ...(isOrdered && { orderingKey: `key ${Math.floor(random() * KEYS)}` }),
     };
     const draw = random();
-    // In an inbox only the current version puts what is due.
+    // Only the current version puts due events into an inbox.
     const mayBeLater = !isOrdered && (!isPolled || this.#access.staysCurrent(SCHEDULED_MS + LATE_MS));
     if (mayBeLater && draw < 0.04)
       return {
@@ -339,7 +339,7 @@ export class Load {
     const answer = await this.#ask("POST", "/new/v1/replays", { body });
     if (answer && answer.status !== 409 && answer.status !== 201) unexpected(answer);
     if (answer?.status === 201) this.made.replays += 1;
-    // Only what was on record when the replay began.
+    // Only deliveries that were recorded when the replay began.
     const period = { since, until, diedBy: now - 10_000 };
     this.made.replayed += this.#ledger.replayed(customer.path, period, outcomeOf(answer));
   }

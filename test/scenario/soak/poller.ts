@@ -16,7 +16,7 @@ type Page = Readonly<{ data: readonly Entry[]; iterator: string }>;
 export type PollerAccess = Readonly<{
   client: SoakClient;
   ledger: Ledger;
-  /** Whether the current version handles everything: the former one knows no inboxes. */
+  /** Whether the current version handles everything: the former one has no inboxes. */
   isCurrent: () => boolean;
   destination: string;
   apiKey: string;
@@ -70,7 +70,7 @@ export class Poller {
     await this.#commit(iterator, entries);
   }
 
-  /** The one that is picky takes some and returns others. */
+  /** The picky one takes some and returns others. */
   async #commit(iterator: string, entries: readonly (Entry & { data: SoakData })[]): Promise<void> {
     const { path, consumer } = this.#customer;
     const isPicky = consumer === "picky" && this.#random() < 0.5;
@@ -95,7 +95,7 @@ export class Poller {
   }
 }
 
-/** Too much is out. */
+/** Too many pages are handed out. */
 function isBusy({ status }: Answer): boolean {
   return status === 429;
 }

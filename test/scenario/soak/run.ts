@@ -128,7 +128,7 @@ async function figuresOf(world: World, run: Run): Promise<SoakFigures> {
   };
 }
 
-/** The work again and again, one after the other. What fails while the stack is down is tried again. */
+/** Repeats the work, one run after the other. Failures while the stack is down are tried again. */
 function every(ms: number, work: () => Promise<unknown>): () => void {
   let stopped = false;
   void (async () => {

@@ -14,7 +14,7 @@ export type Step = Readonly<{ at: number }> &
         objects: "former" | "current";
         /** The part that the current version handles. */
         share: number;
-        /** The last step of going there and back. */
+        /** The last step of a round trip between versions. */
         isBack?: true;
       }>
   );

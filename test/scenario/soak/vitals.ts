@@ -65,7 +65,7 @@ export type Trend = Readonly<{
   isKept: boolean;
 }>;
 
-/** The growth that counts: by more than this size, and this number. */
+/** The growth that counts: by more than this size and this number. */
 const GROWTH = 1.35;
 const FEW_ROWS = 300;
 

@@ -1,6 +1,6 @@
 /**
- * The world of a soak: the stack, which is killed and deployed, its receivers, and the hand of an operator in D1. It
- * reports the books of everything.
+ * The world of a soak: the stack, which is killed and deployed, its receivers, and an operator's edits in D1. It reports
+ * everything to the books.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -406,7 +406,7 @@ export class World {
     }
   }
 
-  /** Asks the API about some of what has not arrived for so long. */
+  /** Queries the API for some deliveries that have not arrived for so long. */
   async lookUp(olderThanMs: number): Promise<void> {
     const now = Date.now();
     if (!this.#isCurrent()) return;
