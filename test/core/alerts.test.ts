@@ -48,7 +48,7 @@ describe("a circuit", () => {
     ]);
   });
 
-  it("that flaps is an alert once a minute, and at last shows its real state", () => {
+  it("that flaps is an alert once a minute, and finally shows its real state", () => {
     const flaps = Array.from(
       { length: 60 },
       (_, i) => [i * 5 * SECOND, i % 2 === 0 ? open : closed] as const,

@@ -143,7 +143,7 @@ describe("among the deliveries of a message,", () => {
     expect(log).toEqual(what === undefined ? [] : [line]);
   });
 
-  test.each(["delivered", "waiting"] as const)("one that is %s is left as it is", async (state) => {
+  test.each(["delivered", "waiting"] as const)("one that is %s stays unchanged", async (state) => {
     const delivery = loadedDelivery({ row: { state }, event: { body: undefined } });
     expect(await triage(services, [delivery], () => "queue")).toEqual({
       due: [],
@@ -151,7 +151,7 @@ describe("among the deliveries of a message,", () => {
     });
   });
 
-  test("each is judged by itself", async () => {
+  test("each is judged separately", async () => {
     const body = { body: null };
     const [a, b, c, d] = [
       ...numbered(128),
@@ -405,7 +405,7 @@ describe("a batch that its gate does not admit", () => {
     ]);
   });
 
-  test("stays as it is if it waits in D1", () => {
+  test("stays unchanged if it waits in D1", () => {
     const due = waitingDue([128, 129], () => Promise.reject(new Error("None is admitted")));
     expect(dispositionsOf(refusedBy({ grant: null, refused, inFlight }, due))).toEqual([]);
   });

@@ -65,7 +65,7 @@ describe("the deliveries of an invocation", () => {
     ]);
   });
 
-  test("are counted anew after a line", () => {
+  test("are counted from zero after a line", () => {
     const services = counting({ takes: 0 });
     logAttempt(services, ended(204, 90));
     logAttempt(services, ended(500, 90, { destination: { id: "dst_b" } }));
@@ -145,7 +145,7 @@ describe("an attempt", () => {
     expect(log).toMatchObject([{ what: "attempt", state: "delivered" }]);
   });
 
-  test("that is not counted is logged all the same", () => {
+  test("that is not counted is still logged", () => {
     const services = { ...counting(), attemptCounts: undefined } as unknown as Services;
     logAttempt(services, ended(500));
     expect(log).toHaveLength(1);

@@ -34,7 +34,7 @@ const answering =
     Response.json(made(challengeIn(body)), { status });
 const repeating = (status = 200) => answering((challenge) => ({ challenge }), status);
 
-test("a receiver is asked by a signed request of its own to repeat a random text", async () => {
+test("a receiver gets a separate signed request to repeat a random text", async () => {
   expect(await asked(repeating())).toBeUndefined();
   expect(await asked(repeating())).toBeUndefined();
   const [first, second] = calls();

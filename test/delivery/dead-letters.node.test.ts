@@ -109,7 +109,7 @@ test("the last delivery of a message whose others are in another message is not 
   expect(sent()).toEqual([[[1], undefined, 5]]);
 });
 
-test.each(["waiting", "delivered", "dead", "cancelled"])("one that is %s stays as it is", async (state) => {
+test.each(["waiting", "delivered", "dead", "cancelled"])("one that is %s stays unchanged", async (state) => {
   store(0, state);
   expect(await world.bury([{ bundles: [part(0)] }])).toEqual(["acked"]);
   expect(stateOf(0)).toEqual([state, null]);
@@ -139,7 +139,7 @@ test("a retry with another owner is left to that, until it is overdue", async ()
   expect(sent()).toEqual([]);
 });
 
-test("each of many deliveries is judged by itself, and no other destination's is touched", async () => {
+test("each of many deliveries is judged separately, and no other destination's is changed", async () => {
   const untouched = world.rows(other);
   store(1, "retrying", { reason: "http_500" });
   store(2, "delivered");

@@ -632,7 +632,7 @@ describe("waiting deliveries that stand behind a retried one, as those of a repl
     expect([count("waiting paused"), nextDrains()]).toEqual([10, []]);
   });
 
-  test("are looked past once", async () => {
+  test("are skipped once", async () => {
     await standing([100, 100, 100, 100]);
     await world.drain(message());
     expect(admits()).toHaveLength(2);
@@ -640,7 +640,7 @@ describe("waiting deliveries that stand behind a retried one, as those of a repl
     expect(nextDrains()).toEqual([]);
   });
 
-  test("are not looked past when the drain's time is over", async () => {
+  test("are not skipped when the drain's time is over", async () => {
     await standing([50, 1, 50], [eventAt(2, 0)]);
     admitting(async ({ real }) => {
       const result = await real();

@@ -114,7 +114,7 @@ describe("a lease for a member", () => {
     expect(reads).toBe(0);
   });
 
-  test("is asked for again with what the group answers to the gate's needs", async () => {
+  test("is requested again with the group's answer to the gate's needs", async () => {
     const second = { ...NONE, block: "b-1" };
     needing(second);
     group.deal = () => {

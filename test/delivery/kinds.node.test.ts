@@ -189,7 +189,7 @@ describe("a queue of this Worker", () => {
     }
   });
 
-  test("that hangs ends with the attempt, not with a failure of its own", async () => {
+  test("that hangs ends with the attempt, not with another failure", async () => {
     sending.receiver.script("queue://ORDERS", silence().script);
     const attempt = new AbortController();
     const made = posted("queue:ORDERS", { signal: attempt.signal });

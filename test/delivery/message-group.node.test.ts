@@ -335,7 +335,7 @@ describe("a message whose deliveries", () => {
     ]);
   });
 
-  test("are still open comes again all the same when it could not be replaced", async () => {
+  test("are still open comes again even if it could not be replaced", async () => {
     const { services, group, results, deliveries, log } = groupOf(body, 90);
     deliveries.break(true);
     await ackOrRetry(services, group, [open(5_300)]);

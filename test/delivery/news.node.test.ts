@@ -90,7 +90,7 @@ test("destinations that are gone are published with the others", async () => {
 test.each<[string, (work: () => Promise<unknown>) => Promise<unknown>, number]>([
   ["could not be made is left to the gate's next report", () => Promise.reject(new Error("D1 is away")), 0],
   [
-    "was made, with its answer lost, is published all the same",
+    "was made, with its answer lost, is still published",
     async (work) => {
       await work();
       throw new Error("D1 is away");

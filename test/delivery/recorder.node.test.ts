@@ -263,7 +263,7 @@ describe("a write that hangs", () => {
     expect(trips).toHaveLength(2);
   });
 
-  test("is followed by one write at a time, which it does not rejoin when it ends after all", async () => {
+  test("is followed by one write at a time, which it does not rejoin when it finally ends", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));
@@ -413,7 +413,7 @@ describe("a delivery that ends as dead and holds its line", () => {
     services = { ...services, notify, background };
   });
 
-  test("is published when it is on record, and nothing else is", async () => {
+  test("is published once it is recorded, and nothing else is", async () => {
     const { delivery } = ending(131);
     const dispositions = [
       ended(128, "dead", true),
@@ -453,7 +453,7 @@ describe("destinations that are gone", () => {
       (row) => (row as { id: string }).id,
     );
 
-  test("are paused with the write, and each pause goes to one report of those that asked for it", async () => {
+  test("are paused with the write, and each pause goes to one of the reports that requested it", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));

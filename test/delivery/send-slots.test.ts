@@ -28,7 +28,7 @@ async function statesOf({ messages, delivered }: Awaited<ReturnType<typeof bring
   return rows.map((row) => row?.state);
 }
 
-test("a delivery that missed its send slot is sent all the same, and the rate counts from the late start", async () => {
+test("a delivery that missed its send slot is still sent, and the rate counts from the late start", async () => {
   const five = await bringFive(1);
   for (const calls of [2, 3, 4]) {
     await world.receiver.called(calls);

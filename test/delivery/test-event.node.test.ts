@@ -153,7 +153,7 @@ describe("a handshake", () => {
   test.each<[string, Script, string]>([
     ["names nobody", 204, "answered without WebHook-Allowed-Origin"],
     [
-      "names somebody else",
+      "names another origin",
       () => new Response(null, { headers: { "webhook-allowed-origin": "x".repeat(101) } }),
       `allows the origin "${"x".repeat(100)}" only`,
     ],

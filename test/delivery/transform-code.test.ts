@@ -145,7 +145,7 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     ]);
   });
 
-  test("and one that an edit by hand left unreadable waits alone, until another version makes it anew", async () => {
+  test("and one that an edit by hand left unreadable waits alone, until another version makes it again", async () => {
     const id = await coded(COUNTING, { retry: { schedule: [60, 60], max_attempts: 5 } });
     world.receiver.script(urlOf(id), 500, 500, 204);
     const messages = await consumed(2);

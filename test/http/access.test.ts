@@ -50,7 +50,7 @@ beforeEach(() => {
 
 const signed = (payload: object) => assertionOf(ours, payload);
 
-test("without a configuration nobody is admitted, and nothing is fetched", async () => {
+test("without a configuration everyone is refused, and nothing is fetched", async () => {
   const off = { ...services, config: testConfig() };
   expect(await identify(off, await signed(ann))).toBeUndefined();
   expect(published.requests).toEqual([]);
@@ -270,7 +270,7 @@ describe("the team's keys", () => {
     expect(await identify(services, token)).toMatchObject({ kind: "refused" });
   });
 
-  it("admit nobody while they cannot be read, with one fetch for all", async () => {
+  it("admit no one while they cannot be read, with one fetch for all", async () => {
     published.state.isDown = true;
     const token = await signed(ann);
     const answers = await Promise.all(Array.from({ length: 50 }, () => identify(services, token)));

@@ -327,7 +327,7 @@ describe("an entry is refused", () => {
       ["data#/n is missing"],
     ],
     [
-      "for data that does not fit the schema by which it asks to be judged",
+      "for data that does not fit the schema that it requests to be validated by",
       event("described", { body: body({ m: 1 }), options: { validate: true } }),
       ["data#/n is missing"],
     ],
@@ -337,7 +337,7 @@ describe("an entry is refused", () => {
       ["body is text/csv, and the type checked has a schema that data must fit"],
     ],
     [
-      "for having asked to be validated without a schema",
+      "for requesting validation without a schema",
       optioned({ validate: true }),
       ["type is a, which has no schema in the catalogue"],
     ],
@@ -354,7 +354,7 @@ describe("an entry is refused", () => {
     ["is of a type that is not validated, and does not ask for it", event("described", { body: body({}) })],
     ["asks to be judged and fits", event("described", { body: body({ n: 1 }), options: { validate: true } })],
     [
-      "asks where it is judged anyway",
+      "requests validation that its type has anyway",
       event("checked", { body: body({ n: 1 }), options: { validate: true } }),
     ],
     ["is of a type without a schema", event("b")],

@@ -382,7 +382,7 @@ describe("an entry that is refused", () => {
     expect(world.d1.used().roundTrips).toBe(0);
   });
 
-  test("for its data is of a validated type, or asks for validation, unlike its neighbour of the same type", async () => {
+  test("for its data is of a validated type, or requests validation, unlike its neighbour of the same type", async () => {
     const needed = (field: string) => JSON.stringify({ type: "object", required: [field] });
     await putType("asked", needed("n"), false);
     await putType("edited", "{", false);

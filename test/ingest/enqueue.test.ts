@@ -60,7 +60,7 @@ describe("the messages for bundles", () => {
       ["1: a; 2: b,c; 3: a"],
     ],
     [
-      "go on in the middle of a bundle",
+      "continue in the middle of a bundle",
       [{ a: [0, 79] }, { b: [0, 9], c: [0, 10], d: [0, 88], e: [0, 0] }, { f: [0, 0] }],
       ["1: a; 2: b", "2: c,d", "2: e; 3: f"],
     ],

@@ -448,13 +448,13 @@ describe("intake's answer", () => {
     expect(await stored()).toHaveLength(6);
   });
 
-  test("lost for good is unavailable, because the object may still commit the event", async () => {
+  test("permanently lost is unavailable, because the object may still commit the event", async () => {
     const outcome = await accept(withIntake(fails), [event()]);
     expect(outcome).toEqual({ kind: "unavailable" });
     expect(await stored()).toEqual([]);
   });
 
-  test("lost for good after its commit is unavailable, and a repeat with the key finds the event", async () => {
+  test("permanently lost after its commit is unavailable, and a repeat with the key finds the event", async () => {
     const intake = newIntake();
     expect(await accept(withIntake(losesAnswer(intake)), [event()], "k")).toEqual({ kind: "unavailable" });
     const again = await accept(withIntake(to(intake)), [event()], "k");

@@ -86,7 +86,7 @@ function answers(world: World, i: number, run: Run, item: Item, add: Adder<World
   const runs = asked.runs.map((one, k) =>
     k === i || chain.includes(world.runs[k] ?? one) ? { ...one, heldUntil: holdUntil } : one,
   );
-  add(`The receiver has taken ${name}, and asks for quiet until ${secondsOf(holdUntil)}.`, {
+  add(`The receiver has taken ${name}, and requests a hold until ${secondsOf(holdUntil)}.`, {
     ...asked,
     runs,
     tells: [...asked.tells, holdUntil],

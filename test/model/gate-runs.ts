@@ -68,7 +68,7 @@ export class Invocations {
     const name = runName(run);
     switch (run.phase) {
       case "loaded":
-        return add(`${name} asks the gate.`, withRun(world, i, { phase: "asking", askedAt: world.now }));
+        return add(`${name} requests a lease.`, withRun(world, i, { phase: "asking", askedAt: world.now }));
       case "asking":
         if (world.now - run.askedAt > CALL_MS)
           return add(`${name} gets no answer.`, unreachable(world, i, run));
@@ -85,7 +85,7 @@ export class Invocations {
         return;
       case "ready":
         attemptSteps(world, i, run, this.#parts, add);
-        return add(`${name} goes on, and asks for what waits besides.`, this.#following(world, i, run));
+        return add(`${name} continues, and requests more waiting deliveries.`, this.#following(world, i, run));
       case "attempted":
         return add(`${name} records what has come of it.`, recorded(world, i, run));
       case "recorded":

@@ -185,7 +185,7 @@ class GateModel {
     }
     const lane = due.some((i) => (world.deliveries[i]?.attempts ?? 0) > 0) ? "retry" : "fresh";
     const run = newRun(lane, due, world);
-    add(`${says}, and asks the gate.`, withNewRun(world, { ...run, phase: "asking", askedAt: world.now }));
+    add(`${says}, and requests a lease.`, withNewRun(world, { ...run, phase: "asking", askedAt: world.now }));
     if (world.delays > 0) add(`${says}, and is slow.`, withNewRun(world, slow(run, "loaded", world.now)));
   }
 
@@ -204,7 +204,7 @@ class GateModel {
     if (until === undefined) return;
     const told = { ...world, tells: rest, heldUntil: Math.max(world.heldUntil, until) };
     add(
-      "The gate is told of the hold.",
+      "The hold is reported to the gate.",
       changed(this.#parts, told, (state) => this.#parts.afterHold(state, until, now).state),
     );
   }
@@ -218,7 +218,7 @@ class GateModel {
     if (paused) add("An operator lifts the pause.", { ...world, paused: false, isResuming: true });
     if (isResuming)
       add(
-        "The gate is told that the pause was lifted.",
+        "The end of the pause is reported to the gate.",
         change({ isResuming: false, heldUntil: 0 }, (parts) => (state) => parts.afterResume(state, now)),
       );
     if (clears > 0 && heldUntil > now)
@@ -251,9 +251,9 @@ class GateModel {
           withMessage(world, deliveries, world.now),
         );
     if (world.tells.length > 0)
-      add("The gate cannot be told of the hold.", { ...world, tells: world.tells.slice(1) });
+      add("The hold cannot be reported to the gate.", { ...world, tells: world.tells.slice(1) });
     if (world.isResuming)
-      add("The gate cannot be told that the pause was lifted.", {
+      add("The end of the pause cannot be reported to the gate.", {
         ...world,
         isResuming: false,
       });

@@ -162,14 +162,14 @@ class GroupModel {
     const { wanted, asking, askAt } = member;
     const [count = 0] = wanted;
     if (!asking && count > 0 && askAt <= world.now)
-      this.#asked(world, i, {}, (says) => `${nameOf(i)} asks its gate for ${count}, and ${says}.`, add);
+      this.#asked(world, i, {}, (says) => `${nameOf(i)} requests ${count} from its gate, and ${says}.`, add);
     if (asking?.phase === "needs") this.#dealt(world, i, asking.needs, add);
     if (asking?.phase === "answered")
       this.#asked(
         world,
         i,
         { answered: asking.answered },
-        (says) => `${nameOf(i)} asks its gate again, and ${says}.`,
+        (says) => `${nameOf(i)} requests again from its gate, and ${says}.`,
         add,
       );
   }

@@ -14,7 +14,7 @@ export const smallOrders: readonly Checked[] = [
 const broken = (name: string, parts: OrderParts): Variant => checked(name, () => orderModel(oneKey, parts));
 
 export const brokenOrders: readonly Variant[] = [
-  broken("Nobody asks who is first", { turn: (deliveries) => ({ ready: [...deliveries], parked: [] }) }),
+  broken("The order is not checked", { turn: (deliveries) => ({ ready: [...deliveries], parked: [] }) }),
   broken("The head leaves its line when it is attempted", {
     schema: `CREATE TRIGGER leaves_early AFTER INSERT ON deliveries WHEN new.state = 'retrying' BEGIN
       DELETE FROM lines WHERE destination_id = new.destination_id AND event_id = new.event_id; END`,

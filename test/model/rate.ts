@@ -151,7 +151,7 @@ class RateModel {
     );
     if (!made) return;
     const { grant, refused } = made.decision.result;
-    const says = `A consumer asks for ${count}, and gets ${grant?.deliveries.length ?? 0}`;
+    const says = `A consumer requests ${count}, and gets ${grant?.deliveries.length ?? 0}`;
     const left = refused?.deliveries.length ?? 0;
     const next = {
       ...made.world,

@@ -144,7 +144,7 @@ describe("the rounds of a test", () => {
     });
   });
 
-  test("begin anew when a killed mutant leaves something behind", () => {
+  test("start again when a killed mutant leaves something behind", () => {
     expect(played((_, round) => round >= 3)).toMatchObject({ state: "afresh", killed: [4], survived: [] });
   });
 

@@ -200,7 +200,7 @@ async function reportsOf(
   const watchdog = setTimeout(() => {
     onHang();
     console.error(
-      `${relative(ROOT, spec.moduleId)} does not come to an end. The next call goes on without it.`,
+      `${relative(ROOT, spec.moduleId)} does not end. The next call continues without it.`,
     );
     process.exit(75);
   }, BUDGET_MS + GRACE_MS);

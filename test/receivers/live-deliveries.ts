@@ -235,7 +235,7 @@ export async function describeReceiver(language: Language): Promise<void> {
       const accepts = async (sent: Sent) => (await send(receiver().url, sent)) === 204;
       const patience = { otherwise: () => receiver().lines.join("\n") };
 
-      test("asks for patience while the keys cannot be fetched, and accepts when they can", async () => {
+      test("answers 503 while the keys cannot be fetched, and accepts when they can", async () => {
         const sent = await signed({ secret });
         const { headers, body } = sent;
         const answer = await fetch(receiver().url, { method: "POST", headers, body });

@@ -207,7 +207,7 @@ describe("what comes next in the lines of deliveries that end", () => {
       [],
     ],
     [
-      "is nothing while its lease goes on with the line",
+      "is nothing while its lease continues with the line",
       [{ line: "x" }, { line: "x", isFollowed: true }],
       [],
     ],
@@ -359,7 +359,7 @@ describe("of many lines", () => {
     );
   });
 
-  test("a hundred are looked at", async () => {
+  test("a hundred are examined", async () => {
     expect(await heldLines(databases, [A])).toEqual(new Map([[A, 100]]));
     const first = await blockedLines(db, A, "");
     expect([first.lines.length, first.upto]).toEqual([100, "099"]);

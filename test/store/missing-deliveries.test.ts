@@ -171,12 +171,12 @@ describe("events of every kind", () => {
     "those of the types that it takes": [{}, { route: { ...ANYTHING, types: ["a.*"] } }],
     "those of its channels": [{}, { route: { ...ANYTHING, channels: ["right", "left"] } }],
     "those that its filter lets through": [{}, { route: { ...ANYTHING, filter: { n: { gte: 33 } } } }],
-    "types that are asked for": [{ eventTypes: ["a.b", "b"] }],
+    "requested types": [{ eventTypes: ["a.b", "b"] }],
     "a tag": [{ tag: "x" }],
     "the second tag of its events": [{ tag: "z" }],
     "a tag that there is not": [{ tag: "none" }],
     "a period": [{ since: NOW - DAY_MS, until: NOW - HOUR }],
-    "what is still kept of a type": [{}, { kept: { ...KEPT, types: { b: DAY_MS } } }],
+    "the retention of a type": [{}, { kept: { ...KEPT, types: { b: DAY_MS } } }],
   };
 
   test.each(Object.keys(cases))("are found in order, exactly the selected ones: %s", async (name) => {

@@ -228,7 +228,7 @@ describe("a replay among deliveries of every kind", () => {
     "a tag": [{ tag: "x" }],
     "the second tag of its events, and a type": [{ tag: "z", eventTypes: ["a"] }],
     "a tag that no event has": [{ tag: "none" }],
-    "what a type's own time to be kept leaves": [{}, { constructor: DAY_MS, a: 2 * DAY_MS }],
+    "what a type's shorter retention leaves": [{}, { constructor: DAY_MS, a: 2 * DAY_MS }],
     "a period": [{ since: NOW - DAY_MS, until: NOW - HOUR }],
     "what was there earlier": [{ createdAt: NOW - 1 }],
   };

@@ -114,7 +114,7 @@ describe("a drain's read", () => {
     expect(bundles((await look({ ...ENDS, between: 4 }, random)).events)).toEqual(wanted);
   });
 
-  test("has no LIMIT that is a parameter: SQLite would compile the statement anew for each", async () => {
+  test("has no LIMIT that is a parameter: SQLite would compile the statement again for each", async () => {
     const prepare = vi.spyOn(env.DB, "prepare");
     await look({ ...ENDS, between: 4 });
     const statements = prepare.mock.calls.map(([sql]) => sql);

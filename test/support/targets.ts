@@ -179,7 +179,7 @@ export const refused: Readonly<Record<string, readonly string[]>> = {
     "https://0144.0100.0.1/",
     "https://100.64.1/",
   ],
-  "ranges kept for documents, benchmarks, relays and the future": [
+  "ranges reserved for documents, benchmarks, relays and the future": [
     "https://192.0.0.1/",
     "https://192.0.0.192/",
     "https://192.0.2.1/",
@@ -265,7 +265,7 @@ export const refused: Readonly<Record<string, readonly string[]>> = {
     "https://[2002:c0a8:101::1]/",
     "https://[2001:0:5ef5:79fd:0:59d:a0e5:b]/",
   ],
-  "IPv6 kept for documents and protocols": [
+  "IPv6 reserved for documents and protocols": [
     "https://[2001:db8::1]/",
     "https://[2001:DB8:ffff::1]/",
     "https://[3fff::1]/",
@@ -376,7 +376,7 @@ export const refused: Readonly<Record<string, readonly string[]>> = {
     "https;//example.com/",
     "https//example.com/",
   ],
-  "spellings that the parser mends": [
+  "spellings that the parser corrects": [
     " https://example.com/",
     "https://example.com/ ",
     "https://exa mple.com/",

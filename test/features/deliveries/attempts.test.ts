@@ -66,7 +66,7 @@ describe("an attempt", () => {
 
   test.each([
     [
-      "could not be kept",
+      "could not be stored",
       "missing",
       async () => r2.bucket.delete((await r2.stored()).map(({ name }) => name)),
     ],

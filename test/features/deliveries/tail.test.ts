@@ -117,7 +117,7 @@ describe("the tail", () => {
     expect(await shown({ destinationId: other, type: "user.*" })).toEqual(["acme user.new"]);
   });
 
-  test("shows nothing for what is no id of a destination, and goes on, whatever it is in a path of JSON", async () => {
+  test("shows nothing for an invalid id of a destination, and continues, whatever it is as a JSON path", async () => {
     const own = await newDestination("acme");
     await post("acme");
     for (const destinationId of ["", '"', "[", ".", "a.b", "$", `${own}[0]`, `${own}" `, "__proto__"]) {

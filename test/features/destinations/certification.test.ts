@@ -82,7 +82,7 @@ it("a receiver that accepts everything fails every check of a forgery, with reas
   }
 });
 
-it("a receiver that is down, or asks for quiet, gets no further request", async () => {
+it("a receiver that is down, or requests a hold, gets no further request", async () => {
   const { id } = await created();
   receiver.script(URL_OF_HOOK, new Error("Network connection lost."));
   expect((await run(id)).json.checks[0]).toMatchObject({ fault: "no_answer", error: "connection_lost" });

@@ -121,7 +121,7 @@ describe("GET /v1/destinations/:id/health", () => {
 });
 
 describe("POST /v1/destinations/:id/clear-hold", () => {
-  it("ends a hold, and leaves everything as it is when it is repeated", async () => {
+  it("ends a hold, and changes nothing when it is repeated", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await gateOf(id).hold(Date.now() + 3_600_000);
@@ -134,7 +134,7 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     expect(twice).toMatchObject({ status: 200, json: { transitions: once.json.transitions } });
   });
 
-  it("leaves a pause as it is", async () => {
+  it("does not change a pause", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);

@@ -430,7 +430,7 @@ describe("POST /v1/rotate-master-key", () => {
     expect(await rotateAll()).toEqual([{ rotated: 0, unreadable: [], next_cursor: null }]);
   });
 
-  it("names a destination whose headers no key opens, and seals its secret all the same", async () => {
+  it("names a destination whose headers no key opens, and still encrypts its secret", async () => {
     const { id, secret } = await create({ headers: { "x-api-key": "l0st" } });
     const lost = '{"x-api-key":"header.k0.AAAA"}';
     await env.DB.prepare("UPDATE destinations SET sealed_headers = ?1").bind(lost).run();

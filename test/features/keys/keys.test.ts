@@ -448,7 +448,7 @@ describe("reading with a key", () => {
   });
 });
 
-it("a revoked key's row is kept, so that its id is never reused", async () => {
+it("a revoked key's row stays, so that its id is never reused", async () => {
   const row = { id: UNKNOWN, scopes: ["read"], hash: "x", created_at: 0 };
   await insertRow("api_keys", row);
   await testApi().call("DELETE", `/v1/keys/${UNKNOWN}`);

@@ -121,7 +121,7 @@ describe("an event for a polled destination", () => {
     expect(await drained()).toEqual([1, 4]);
   });
 
-  test("is not handed out once it is older than its tenant, or the deployment, keeps events", async () => {
+  test("is not handed out once it is past the retention of its tenant or of the deployment", async () => {
     await post(1);
     const DAY = 24 * 60 * MINUTE;
     world.clock.pass(world.services.config.retentionMs - 7 * DAY);

@@ -117,7 +117,7 @@ describe("an event of a tenant with a retention of seven days", () => {
     expect(world.logged("erased_over")).toMatchObject([{ events: 2 }, { events: 1 }]);
   });
 
-  test("is kept no longer than the deployment keeps events, whatever was set in the database", async () => {
+  test("is stored no longer than the deployment stores events, whatever was set in the database", async () => {
     await setDays(4_000);
     const [event = 0] = await delivered(31 * DAY, [{}]);
     expect(await statusOf(event)).toBe(404);
