@@ -1,4 +1,6 @@
-/** The Worker as a bundle: `wrangler dev` watches the sources and starts it anew whenever one is saved; a bundle stays as it was. */
+/**
+ * The Worker as a bundle: `wrangler dev` watches the sources and restarts it whenever one is saved; a bundle stays as it was.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";

@@ -1,4 +1,4 @@
-/** Prints the output of `wrangler dev` for `npm run dev`: after the address, and without lines that help nobody. */
+/** Prints the output of `wrangler dev` for `npm run dev`: after the address, and without lines of no use. */
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";

@@ -2,8 +2,8 @@
  * The development variables, `.dev.vars`: random secrets of this clone, and settings for development. The file is
  * created when it is missing, so that a fresh clone runs at once; variables that an older file lacks are appended.
  *
- * They do not come from `.dev.vars.example`, which has no values: Cloudflare's deploy button fills a deployment's
- * secrets in from that file, and everybody can read it.
+ * They do not come from `.dev.vars.example`, which has no values: Cloudflare's deploy button fills a deployment's secrets in
+ * from that file, and everyone can read it.
  */
 import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";

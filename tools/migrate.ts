@@ -13,8 +13,8 @@ export async function applyMigrations(persistTo?: string): Promise<void> {
 }
 
 /**
- * Puts empty databases with all migrations into a directory that has none. They are copied from a cache, which is made
- * anew when the migrations change.
+ * Puts empty databases with all migrations into a directory that has none. They are copied from a cache, which is made again
+ * when the migrations change.
  */
 export async function copyMigrated(persistTo: string): Promise<void> {
   await copyCached(persistTo, "migrated", async (directory) => {

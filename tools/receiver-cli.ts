@@ -38,7 +38,7 @@ async function receive({ values }: Flags): Promise<number> {
   return 0;
 }
 
-/** The answers that the flags ask for. */
+/** The answers that the flags select. */
 function repliesBy(values: Flags["values"]): () => Reply {
   const retryAfter = numberFlag(values, "retry-after", 0, 86_400);
   const reply: Reply = {

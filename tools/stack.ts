@@ -139,8 +139,8 @@ async function fireCron(url: string): Promise<void> {
 type CronOptions = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => void }>;
 
 /**
- * Fires the cron at once and then every minute, until the returned function is called. `wrangler dev` never fires it
- * by itself, and without the sweep a lost message would stay lost.
+ * Fires the cron at once and then every minute, until the returned function is called. `wrangler dev` never fires it, and
+ * without the sweep a lost message would stay lost.
  */
 export function keepFiring(url: string, { everyMs = CRON_MS, onFailure = () => {} }: CronOptions = {}) {
   const fire = () => void fireCron(url).catch(onFailure);

@@ -118,7 +118,7 @@ export async function wranglerResult(args: readonly string[]): Promise<CommandRe
 }
 
 /**
- * Runs the `wrangler` on the PATH in this terminal, where it may ask questions.
+ * Runs the `wrangler` on the PATH in this terminal, where it may prompt.
  * @returns its exit code, and the entries of the file in which it notes for other programs what it has done
  */
 export function wranglerInTerminal(args: readonly string[]) {

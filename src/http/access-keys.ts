@@ -7,7 +7,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 
-/** The shortest time between fetches of an isolate, even if unknown keys are named: anybody can invent their names. */
+/** The shortest time between fetches of an isolate, even if unknown keys are named: anyone can invent their names. */
 export const KEYS_FETCHED_MS = 10_000;
 /** Keys are fetched again after this, and a key that Cloudflare has withdrawn is refused. */
 const FRESH_MS = 60 * 60_000;
@@ -64,7 +64,7 @@ export class AccessKeys {
     const abort = new AbortController();
     try {
       const work = fetchKeys(services, issuer, abort.signal);
-      // Abandoned work may fail later, which nobody awaits.
+      // Abandoned work may fail later, when it is no longer awaited.
       work.catch(() => {});
       this.#keys = await within(services, PATIENCE_MS, work);
       this.#fetchedAt = startedAt;

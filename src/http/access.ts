@@ -1,6 +1,6 @@
 /**
  * Sign-in by Cloudflare Access. Access adds an assertion to each request that it lets through: a JWT (RFC 7519) of the team,
- * for one application. Every request is verified by itself, and the role comes from the configuration each time: nothing is
+ * for one application. Every request is verified separately, and the role comes from the configuration each time: nothing is
  * stored, so that a lowered role applies at once.
  * https://developers.cloudflare.com/cloudflare-one/access-controls/applications/http-apps/authorization-cookie/
  */

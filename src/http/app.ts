@@ -52,7 +52,7 @@ export function createApp(options?: ApiOptions): Api {
   );
 }
 
-/** The document is made once, when it is first requested, and so is each of its texts: anybody may request them. */
+/** The document and each of its texts are generated once, on the first request, because anyone may request them. */
 function registerDocument(app: Api): void {
   let document: Document | undefined;
   let json: string | undefined;

@@ -84,7 +84,7 @@ export type Line = Readonly<{
   /** From 1, blank lines included, as in an editor. */
   number: number;
   size: number;
-  /** Absent when the line is too long: its size is counted, its bytes are not kept. */
+  /** Absent when the line is too long: its size is counted, its bytes are dropped. */
   bytes?: Uint8Array;
 }>;
 

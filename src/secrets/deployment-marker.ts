@@ -1,7 +1,7 @@
 /**
- * The marker of a deployment: a header of every attempt by which it recognizes its own requests, when they come back to
- * it as events under any name. It is derived from the master keys and `ADMIN_KEY`, so that nobody can predict it, and
- * another deployment has another one. A receiver that copies it can only get its own posts refused.
+ * The marker of a deployment: a header of every attempt by which it recognizes its own requests, when they come back to it as
+ * events under any name. It is derived from the master keys and `ADMIN_KEY`, so that it cannot be predicted, and another
+ * deployment has another one. A receiver that copies it can only get its own posts refused.
  */
 import { VERSION } from "../core/version.ts";
 import { derivedKeys, type MasterKeys } from "./vault.ts";

@@ -1,6 +1,6 @@
 /**
- * The activity of a customer's gate, inferred from the status of its destination and from why deliveries wait: in a few
- * words for the table, and as a sentence for somebody who has never seen Breakwater.
+ * The activity of a customer's gate, inferred from the status of its destination and from why deliveries wait: in a few words
+ * for the table, and as a sentence for people who have never seen Breakwater.
  */
 import { countInStates, type Progress } from "./progress.ts";
 import { RETRY_AFTER_S } from "./scenario.ts";

@@ -1,6 +1,6 @@
 /**
- * Shows the demo while it runs: on a terminal one picture that is redrawn in place, a table with a row for each
- * customer and a sentence about what is going on; elsewhere a plain line now and then.
+ * Shows the demo while it runs: on a terminal one picture that is redrawn in place, a table with a row for each customer and
+ * a sentence about what happens; elsewhere a plain line now and then.
  */
 
 import { styleText } from "node:util";
@@ -92,7 +92,7 @@ function timeText(ms: number): string {
 /** How long each customer's sentence is shown, in turn, when several have trouble. */
 const SENTENCE_MS = 3_000;
 
-/** One sentence on what is happening, for somebody who has never seen Breakwater. */
+/** One sentence on what is happening, for people who have never seen Breakwater. */
 function currentSentence(customers: readonly Progress[], startedAt: number, now: number): string {
   if (customers.every(allEnded)) return "Nothing is under way: every delivery has ended.";
   const sentences = customers.flatMap((progress) => gateStatusOf(progress, now).sentence ?? []);

@@ -19,8 +19,8 @@ type DeploymentConfig = Pick<
 export type Environment = Readonly<{ name: string | undefined; config: DeploymentConfig }>;
 
 /**
- * A fault: where it is, what it is, and how to mend it where that does not follow from what it is. The file is the
- * configuration file unless another is named.
+ * A fault: where it is, what it is, and how to fix it unless that is obvious. The file is the configuration file unless
+ * another is named.
  */
 export type ConfigFault = Readonly<{ file?: string; place?: string; fault: string; remedy?: string }>;
 
@@ -46,7 +46,7 @@ const LIMITS = {
 const BUCKET = "BODIES";
 const EVERY_MINUTE = ["* * * * *", "*/1 * * * *"];
 
-/** Every fault that keeps the environment from being deployed, in the order in which to mend them. */
+/** Every fault that prevents the environment from being deployed, in the order in which to fix them. */
 export function configFaults(target: Environment, all: readonly Environment[]): ConfigFault[] {
   return [
     ...databaseFaults(target),

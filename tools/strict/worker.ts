@@ -1,7 +1,7 @@
 /**
- * The Worker under production's quotas, which the local runtime does not enforce: `npm run dev -- --strict`. Each
- * invocation is counted by itself; its calls find their counters through AsyncLocalStorage. A breach fails the call as
- * in production, and is printed on the terminal.
+ * The Worker under production's quotas, which the local runtime does not enforce: `npm run dev -- --strict`. Each invocation
+ * is counted separately; its calls find their counters through AsyncLocalStorage. A breach fails the call as in production,
+ * and is printed on the terminal.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { seededRandom } from "../../src/core/seeded-random.ts";

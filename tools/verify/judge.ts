@@ -85,10 +85,10 @@ export function judgeRetries(
   };
 }
 
-/** How long after the receiver has asked for quiet, requests that were about to start may still arrive. */
+/** How long after the receiver has requested a hold, requests that were about to start may still arrive. */
 const HOLD_TAKES_EFFECT_MS = 1_000;
 
-/** Checks that nothing arrived during the hold that the first answer asked for, and everything after it. */
+/** Checks that nothing arrived during the hold that the first answer requested, and everything after it. */
 export function judgeHold(
   events: readonly string[],
   hits: readonly EndpointHit[],

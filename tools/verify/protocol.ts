@@ -8,7 +8,7 @@ export type EndpointReply = Readonly<{
 
 /** An endpoint's replies in order; the last one is repeated. */
 export type Script = Readonly<{
-  /** Whether the replies begin anew with each event, or with the endpoint's first request. */
+  /** Whether the replies start again with each event, or only with the endpoint's first request. */
   per: "event" | "request";
   replies: readonly EndpointReply[];
 }>;

@@ -56,7 +56,7 @@ export async function runChecks(checks: readonly Check[], run: Run, print: (line
   }
 }
 
-/** Each check that runs alone by itself; those between two of them together. */
+/** Each exclusive check alone; those between two of them together. */
 export function groupsOf<T extends Pick<Check, "runsAlone">>(
   checks: readonly T[],
 ): readonly (readonly T[])[] {

@@ -84,7 +84,7 @@ async function receiverFor(
   return deployReceiver(name, token);
 }
 
-/** Removes what the run has made, each part whatever becomes of the others. Returns whether nothing is left. */
+/** Removes what the run has made, each part even if another fails. Returns whether nothing is left. */
 async function removeAll(
   deployment: DeploymentUnderTest,
   receiver: VerifyReceiver | undefined,

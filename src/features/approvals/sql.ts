@@ -8,7 +8,10 @@ export type AgentAction = typeof agentActions.$inferSelect;
 
 type Seen = Pick<Principal, "tenant" | "visit" | "session">;
 
-/** The actions that the principal sees: visitors of the portal those that agents of their visit have asked for, others all of their tenant. */
+/**
+ * The actions that the principal sees: for visitors of the portal those that their visit's agents have requested, for others
+ * all of their tenant.
+ */
 function seenBy({ tenant, visit, session }: Seen): SQL | undefined {
   return and(
     tenant === undefined ? undefined : eq(agentActions.tenant, tenant),

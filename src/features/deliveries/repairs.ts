@@ -66,8 +66,8 @@ export type Repaired = Readonly<{
 }>;
 
 /**
- * Sends deliveries again, or cancels them: each by itself; those for which it is impossible are counted by the reason.
- * A call takes as many as a page of a list has; one by a filter skips a bounded number of empty pages.
+ * Sends deliveries again, or cancels them, each separately; those for which it is impossible are counted by the reason. A
+ * call takes as many as a page of a list has; one by a filter skips a bounded number of empty pages.
  */
 export const repairDeliveries = service(repairing, async (call, { action, chosen }: Repair) => {
   if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS)
@@ -381,7 +381,7 @@ type CancelledPart = Readonly<{ cancelled: number; in_flight: number; next: Wait
 
 /**
  * Cancels deliveries that wait for a destination, a few thousand at most. Each page is read, compared with the gate and
- * cancelled by itself.
+ * cancelled separately.
  */
 export const cancelWaiting = service(repairing, async (call, { destination: id, ...query }: WaitingOf) => {
   const { services, principal, changed } = call;

@@ -271,7 +271,7 @@ export const repairedDeliveries = documented("RepairedDeliveries", {
   next_cursor: nextRequest,
 });
 
-/** The number of the database, the last event looked at in it, and, while lines are looked at, that event's line. */
+/** The number of the database, the last event read in it, and, while lines are read, that event's line. */
 const waitingPosition = z.union([
   z.tuple([z.int().nonnegative(), z.int().nonnegative()]),
   z.tuple([z.int().nonnegative(), z.int().nonnegative(), z.string()]),

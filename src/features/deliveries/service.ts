@@ -69,15 +69,15 @@ export type LoggedDelivery = Readonly<{
 /** Empty pages that are passed over until one has something: each within the ceilings of a page. */
 const MOST_PAGES = 8;
 
-/** How far a log has been looked through. Both are undefined before the first delivery. */
+/** How far a log has been searched. Both are undefined before the first delivery. */
 type LogPlace = Readonly<{
-  /** Deliveries of events that were accepted later have been looked at, epoch ms; undefined: none yet, or all. */
+  /** Deliveries of events that were accepted later have been read, epoch ms; undefined: none yet, or all. */
   acceptedAt: number | undefined;
   /** In a log by destinations the one that has been reached: all behind it come later. */
   destination: Destination | undefined;
 }>;
 
-/** `withRange`: whether to say what has been looked through, which costs up to two queries a database. */
+/** `withRange`: whether to return the searched range, which costs up to two queries a database. */
 type LogQuery = DeliveryQuery & Readonly<{ withRange?: boolean }>;
 
 /**
@@ -110,7 +110,7 @@ async function logged(call: Call, found: readonly FoundDelivery[]): Promise<read
   });
 }
 
-/** From where to where a page has looked. */
+/** The range that a page has searched. */
 export type LookedThrough = Readonly<{ from: LogPlace; to: LogPlace }>;
 
 async function lookedThrough(

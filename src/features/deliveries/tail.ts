@@ -2,8 +2,8 @@
  * New deliveries as server-sent events (WHATWG HTML, section 9.2), with their progress.
  *
  * A stream reads news every few seconds, as long as the client reads the stream, and ends after a minute: the client
- * connects again by itself, and continues after the last event that it got. So an invocation stays far below the
- * platform's limits of queries, and a key that was revoked shows nothing for longer than that.
+ * reconnects automatically, and continues after the last event that it got. So an invocation stays far below the platform's
+ * limits of queries, and a key that was revoked shows nothing for longer than that.
  */
 import { bundleOf, eventAt } from "../../core/bundle.ts";
 import { ok } from "../../core/result.ts";

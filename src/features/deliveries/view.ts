@@ -170,7 +170,7 @@ function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[
   };
 }
 
-/** How many deliveries a page shows with the faults that keep them waiting: each costs queries of its own. */
+/** How many deliveries a page shows with the faults that they wait for: each costs further queries. */
 export const FAULTS_SHOWN = 3;
 
 /**

@@ -88,7 +88,7 @@ export type SvixName = Readonly<{
   former?: string;
   /** The shown value for none; null by default. */
   none?: string;
-  /** It is given on creation, and has routes of its own from then on. */
+  /** It is given on creation, and has separate routes from then on. */
   isApart?: true;
 }>;
 

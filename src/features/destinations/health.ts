@@ -13,7 +13,7 @@ import { trafficView } from "../notifications/operational-events.ts";
 import { documented, time } from "../parameters.ts";
 import { destinationService, GATE_UNREACHABLE } from "./one.ts";
 
-/** Waiting deliveries counted at most: beyond that, nobody needs the exact number. */
+/** The most waiting deliveries that are counted: beyond that, the exact number does not matter. */
 const MAX_COUNTED = 10_000;
 
 const transitionKinds = [

@@ -62,7 +62,7 @@ export const secretInput = {
     ),
 };
 
-/** The view of a new secret, shown once: of an ed25519 key only the public half, because nobody needs the other. */
+/** The view of a new secret, shown once: of an ed25519 key only the public half, because the other is never needed. */
 export const shownSecret = {
   secret: z.string().optional().openapi({
     description: "The shared secret; it is shown only here.",

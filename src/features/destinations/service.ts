@@ -201,7 +201,7 @@ export function recordEdit({ changed }: Call, { stored, row }: Edit) {
   return ok(row);
 }
 
-/** Deletes the destination for good, and cancels its deliveries that have not ended. */
+/** Deletes the destination permanently, and cancels its deliveries that have not ended. */
 export const removeDestination = service(
   { scope: "admin", action: "delete_endpoint", role: "configure" },
   async ({ services, principal, changed }, id: string) => {
@@ -218,7 +218,7 @@ export const removeDestination = service(
 const PAUSED = { status: "paused", statusReason: "manual" } as const;
 const ACTIVE = { status: "active", statusReason: null } as const;
 
-/** Pauses the destination. One that is paused already keeps its reason. */
+/** Pauses the destination. If it is paused already, its reason stays. */
 export const pauseDestination = service(
   { scope: "admin", action: "pause_endpoint", role: "repair" },
   async ({ services, principal, changed }, id: string) => {

@@ -1,5 +1,5 @@
 /**
- * Erasures: the content of events is removed for good, of one, of a range of time, or of a whole tenant. Each is a job (job.ts),
+ * Erasures: permanent removal of the content of one event, of a range of time, or of a whole tenant. Each is a job (job.ts),
  * and stays as the receipt of what it has removed.
  */
 import { notYourTenant, tenantFor } from "../../core/principal.ts";

@@ -149,7 +149,7 @@ export async function overdueErasures(db: D1Database, dueBy: number, limit: numb
   return rows.map(({ id }) => id);
 }
 
-/** A header without a list of tenants may be anybody's. */
+/** A header without a list of tenants may be any tenant's. */
 const PAGE = `
   SELECT id, accepted_at AS acceptedAt, plan, header FROM (
     SELECT id, accepted_at, plan, header FROM bundles WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?4)
@@ -164,7 +164,7 @@ export type TenantBundle = Readonly<{ id: number; acceptedAt: number; plan: stri
 
 type TenantBundles = Readonly<{
   bundles: readonly TenantBundle[];
-  /** The last bundle looked at; undefined when none comes after it. */
+  /** The last bundle read; undefined when none comes after it. */
   upto: number | undefined;
 }>;
 

@@ -119,7 +119,7 @@ export const postEach = service(
   },
 );
 
-/** The events with their tenants, or why the principal may not post them or nobody may. */
+/** The events with their tenants, or why the principal, or everyone, may not post them. */
 function postedEvents(
   { now }: Services,
   principal: Principal,

@@ -48,7 +48,7 @@ export const newKeySchema = strict({
     ),
 }).openapi("NewApiKey");
 
-/** A new key as a visitor of the portal asks for it. */
+/** A new key as a visitor of the portal requests it. */
 export const newPollKey = newKeySchema.pick({ name: true });
 
 export const keySchema = documented("ApiKey", {

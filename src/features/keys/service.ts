@@ -100,7 +100,7 @@ export const getKey = service(permission, async ({ services, principal }, id: st
   return row ? ok(viewOf(row)) : missing("API key", id);
 });
 
-/** Revokes a key for good: within a minute it is refused everywhere. */
+/** Revokes a key permanently: within a minute it is refused everywhere. */
 export const removeKey = service(permission, async ({ services, principal, changed }, id: string) => {
   const revoked = await revokeKey(services.db, id, principal.tenant, services.now());
   if (revoked === undefined) return missing("API key", id);

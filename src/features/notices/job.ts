@@ -96,7 +96,7 @@ async function endpointNow(services: Services, row: Destination): Promise<Endpoi
   return view && { kind: view.circuit === "closed" ? "taking" : "open" };
 }
 
-/** Circuits of destinations have opened or closed. A failure is logged: the step looks at the gate by itself. */
+/** Circuits of destinations have opened or closed. A failure is logged: the step reads the gate anyway. */
 export async function noteCircuits(services: Services, results: readonly DestinationResult[]): Promise<void> {
   for (const { destination, result } of results) {
     const channel = noticeChannelOf(destination);

@@ -1,6 +1,6 @@
 /**
- * Sending a notice, once. It never repeats by itself: the caller decides whether to send again. If the channel may have
- * taken the notice without confirming it, the answer is `unknown`.
+ * Sends a notice once, without repeats: the caller decides whether to send again. If the channel may have taken the notice
+ * without confirming it, the answer is `unknown`.
  */
 
 import { linkHostOf } from "../../config.ts";

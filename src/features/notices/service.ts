@@ -40,7 +40,7 @@ type Setting = Readonly<{
   requestUrl: string;
 }>;
 
-/** Sets the channel in place of another. Without a target, one of the same kind keeps its target. */
+/** Sets the channel in place of another. Without a target, that of a channel of the same kind stays. */
 export const setNoticeChannel = destinationService(
   changes,
   async (call, destination, { id, channel: given, requestUrl }: Setting) => {

@@ -37,7 +37,7 @@ import { publish, raisesNotifications } from "./publish.ts";
 import { isOperatorListening } from "./sql.ts";
 
 const EVERY_MINUTES = 15;
-/** Destinations that one statement reads, and one invocation looks at, in this time at most. */
+/** How many destinations one statement reads and one invocation examines, and in what time at most. */
 const PAGE = 250;
 const STEP = 2_000;
 const STEP_MS = 15_000;
@@ -52,8 +52,8 @@ const AGES_READ = 10;
 const AGE_QUERIES = 300;
 
 /**
- * For the cron: begins to compare the figures with their thresholds, every 15 minutes. A large fleet is looked at in
- * several invocations.
+ * For the cron: begins to compare the figures with their thresholds, every 15 minutes. A large fleet is examined in several
+ * invocations.
  */
 export async function checkThresholds(services: Services): Promise<void> {
   const now = services.now();
@@ -111,8 +111,8 @@ async function finish(services: Services, round: FleetRound): Promise<void> {
 }
 
 /**
- * The figures that have thresholds. Rates are those of the destinations that the round has looked at: a log line says of how
- * many, where these are not all. Backlogs are read from D1, of the destinations that have deliveries under way.
+ * The figures that have thresholds. Rates are those of the destinations that the round has examined: a log line says of how
+ * many, if these are not all. Backlogs are read from D1, of the destinations that have deliveries under way.
  */
 async function figuresOfAll(services: Services, round: FleetRound, now: number): Promise<WatchedSums> {
   const [active, old, total] = await Promise.all([

@@ -135,7 +135,7 @@ export const pollInLoop = service(
 
 type ReadInput = At<Readonly<{ limit: number; iterator?: string | undefined; after?: number | undefined }>>;
 
-/** The events behind a position that the caller keeps; without one, those since a time, or all. */
+/** The events after a position that the caller stores; without one, those since a time, or all. */
 export const readFromPosition = service(
   polling,
   async ({ services, principal }, { id, limit, iterator, after }: ReadInput) => {
@@ -255,7 +255,7 @@ type NextPage = Readonly<{
   page: number;
   deliveries: readonly LoadedDelivery[];
   isLast: boolean;
-  /** Whether the position has moved without an event, so that another look may find one. */
+  /** Whether the position has moved without an event, so that another read may find one. */
   hasMoved: boolean;
   /** When something is to be handed out again, epoch ms. */
   againAt: number | null;

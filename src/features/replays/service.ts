@@ -67,7 +67,7 @@ export const startReplay = service(resending, async ({ services, principal, chan
 /** The result for the replay of one destination. */
 export type StartedReplay = Readonly<{ id: string; result: Result<Replay, RefusalKind> }>;
 
-/** Starts a replay of each of the destinations. Each is started or refused by itself, in the order given, each once. */
+/** Starts a replay of each of the destinations. Each is started or refused separately, in the order given, each once. */
 export const startReplays = service(
   resending,
   async (call, { destination_ids: ids, ...input }: ReplaysAtOnce) => {

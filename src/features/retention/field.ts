@@ -1,4 +1,4 @@
-/** The field `retention_days`: for how long events are kept where that is less than the deployment's time. */
+/** The field `retention_days`: for how long events are stored if that is less than the deployment's time. */
 
 import type { Config } from "../../config.ts";
 import { errorIf, type FieldError } from "../../core/result.ts";
@@ -14,7 +14,7 @@ export const retentionDaysField = wholeNumberOf("a whole number of days, at leas
       "shortest time that applies to an event counts.",
   });
 
-/** The error of more days than the deployment keeps events. */
+/** The error of more days than the deployment stores events. */
 export function retentionErrors(
   days: number | null | undefined,
   { retentionMs }: Pick<Config, "retentionMs">,

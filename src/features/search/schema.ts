@@ -1,4 +1,4 @@
-/** Search in the API: what is asked for and what is found. The OpenAPI document is made from these schemas too. */
+/** Search in the API: its query and its results. The OpenAPI document is made from these schemas too. */
 import { z } from "@hono/zod-openapi";
 import { deliveryCursor, deliveryQuery, deliverySchema } from "../deliveries/schema.ts";
 import { eventPositions, listedEvent } from "../events/schema.ts";

@@ -112,7 +112,7 @@ async function eventsFound(
   };
 }
 
-/** `order` is a word of many events: by itself it is no reason. */
+/** `order` is a word in many events: alone it does not mean the reason. */
 const isReason = (word: string) =>
   deliveryReasons.some((one) => one === word && one !== "order") || /^http_[1-9]\d\d$/.test(word);
 const isState = (word: string) => deliveryStates.some((one) => one === word);

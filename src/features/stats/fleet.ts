@@ -1,6 +1,6 @@
 /**
- * The figures of many destinations, read from their gates on demand: they cost nothing while nobody reads them, and are
- * never stale.
+ * The figures of many destinations, read from their gates on demand: they cost nothing until they are read, and are never
+ * stale.
  *
  * A read is bounded: a maximum of gates, a few at a time. If there are more destinations, the active ones are shown,
  * and rates are estimated from as many random ones, because the active ones are not representative. Analytics Engine

@@ -1,6 +1,6 @@
 /**
- * Polling of MCP Events: a client reads the log of its tenant's events by a cursor, which it keeps. Nothing is stored
- * for it.
+ * Polling of MCP Events: a client reads the log of its tenant's events by a cursor, which the client stores. The server
+ * stores nothing for it.
  */
 
 import { eventFilter } from "../../core/event-filter.ts";

@@ -73,7 +73,7 @@ export const exportTenant = service(
     const refusal = withSecrets ? refuseTenantsOwn(principal) : undefined;
     if (refusal) return refusal;
     const all = await destinationsOf(services.db, tenant);
-    // Subscriptions over MCP are their clients', who make them anew.
+    // Subscriptions over MCP belong to their clients, which subscribe again.
     const rows = all.filter((row) => !isSubscription(row));
     const {
       tenant: _,

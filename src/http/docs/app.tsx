@@ -15,7 +15,7 @@ import { llmsText } from "./llms.ts";
 import { referenceMarkdown } from "./markdown.ts";
 import { ProblemPage, Reference } from "./reference.tsx";
 
-/** Texts kept at most: three for each name of the deployment. */
+/** The most cached texts: three for each host name of the deployment. */
 const MOST_KEPT = 12;
 
 /**

@@ -108,7 +108,7 @@ async function overLimit(c: ApiContext, name: "read" | "write", id: RpcId | unde
 const tools: readonly Tool[] = [...readingTools, ...changingTools];
 
 const SERVER = { name: "breakwater", version: VERSION };
-/** Events in both places where clients look for them. */
+/** Events in both places where clients expect them. */
 const CAPABILITIES = { tools: {}, events: {}, extensions: { [EVENTS_EXTENSION]: {} } };
 
 const INSTRUCTIONS =

@@ -349,7 +349,7 @@ async function eventIdsOf(
   );
 }
 
-/** A message that was read by itself. */
+/** A message that was read alone. */
 export async function storedMessage(
   c: ApiContext,
   application: Application,

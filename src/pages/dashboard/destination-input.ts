@@ -3,8 +3,8 @@
  * whether its JSON is JSON, and its lines are headers. The API validates the rest, and its errors are shown at the
  * inputs.
  *
- * An empty input is null, the API's default. A value that is not shown, of a header or of the authentication, stays as
- * it is stored as long as its input is left alone.
+ * An empty input is null, the API's default. A value that is not shown, of a header or of the authentication, stays as stored
+ * as long as its input is not changed.
  */
 
 import type { FieldError } from "../../core/result.ts";

@@ -1,6 +1,6 @@
 /**
- * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened
- * with an API key. A person who comes through Cloudflare Access needs none: each request is verified by itself.
+ * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened with
+ * an API key. A person who comes through Cloudflare Access needs none: each request is verified separately.
  */
 
 import type { Context, Hono } from "hono";
@@ -64,7 +64,7 @@ export async function signOut(c: DashboardContext): Promise<void> {
   deleteCookie(c, tenantCookie(c), cookieOptions(c));
 }
 
-/** Why Cloudflare Access signs nobody in; undefined if a request does not come through it. */
+/** Why Cloudflare Access does not sign the visitor in; undefined if a request does not come through it. */
 export type NotIdentified = Exclude<Identified, Readonly<{ kind: "person" }>> | undefined;
 
 /** Requires a person of Cloudflare Access, or else a session; other requests are answered by `refuse`. */

@@ -1,5 +1,5 @@
 /**
- * The portal's script, besides that of the dashboard: it opens a link by itself if the page is in a frame, and reports
+ * The portal's script, besides that of the dashboard: it opens a link automatically if the page is in a frame, and reports
  * the portal's height to the page around the frame. Every page works without it.
  *
  * A message goes to the page around the frame only if the deployment names its origin.

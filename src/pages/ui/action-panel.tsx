@@ -1,4 +1,4 @@
-/** Actions that agents have asked for: their list, and the page of one, with its changes, the decision, and what came of it. */
+/** Actions that agents have requested: their list, and the page of one, with its changes, the decision and the result. */
 import type { Env, Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import { type ActionView, decideAction, getAction } from "../../features/approvals/service.ts";

@@ -38,7 +38,7 @@ export type InputAbout = Readonly<{
   options?: readonly Option[];
   /** The expected kind of JSON. */
   expected?: string;
-  /** Whether numbers of JSON are kept as they are typed. */
+  /** Whether numbers of JSON stay as they are typed. */
   exact?: boolean;
   /** A class, such as `all` for the whole width. */
   of?: string | undefined;
@@ -150,7 +150,7 @@ export function fieldsNamed(fields: Named, path = "", prefix = ""): FormFields {
   );
 }
 
-/** How a number is asked for: by the range of its shape, with what applies while it is empty. */
+/** The input of a number: the range of its shape, and what applies while it is empty. */
 export function numberInput<Name extends string>(
   name: Name,
   ranges: Readonly<Record<Name, Readonly<{ min: number; max: number }>>>,
@@ -190,7 +190,7 @@ const retry = {
   retry_after: "Retry-After of a 429",
 };
 
-/** How settings are asked for, where their descriptions leave it open. */
+/** The inputs of settings, where their descriptions leave them open. */
 const inputs: Readonly<Record<string, InputAbout>> = {
   body: { options: Object.entries(bodyTexts) },
   template: {
@@ -514,7 +514,7 @@ function within(rest: string): string {
   return `${entry === undefined ? "" : `, entry ${Number(entry) + 1},`}${place === "" ? "" : ` at ${place}`}`;
 }
 
-/** Names of the API's fields in a sentence become their labels: `cooldown_s`, which no word of English looks like. */
+/** Names of the API's fields in a sentence become their labels: `cooldown_s`, which no English word resembles. */
 function worded(text: string, fields: FormFields): string {
   return text.replace(/`?\b[a-z]+(?:_[a-z]+)+\b`?/g, (name) => {
     const bare = name.replaceAll("`", "");

@@ -13,7 +13,7 @@ export const live = /* js */ `"use strict";
   const MAX_MS = 30_000;
   const TIMEOUT_MS = 8000;
   const AGAIN_MS = 10_000;
-  /** Pages that a search follows on by itself: each reads a bounded number of rows. */
+  /** How many further pages a search follows automatically: each reads a bounded number of rows. */
   const MOST_PAGES = 20;
   const words = {
     live: "Live",

@@ -45,8 +45,9 @@ export function withinPageLimit<E extends PagesEnv>(
 const MOST_FORM_BYTES = 512 * 1024;
 
 /**
- * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary, and 413 for one that is too large: anybody
- * can send them, before there is a session. Both count as requests without a valid key, so that they are 429 beyond their limit.
+ * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary, and 413 for one that is too large:
+ * anyone can send them, before there is a session. Both count as requests without a valid key, so that they are 429 beyond
+ * their limit.
  * @param larger forms that may be larger than the others
  */
 export function readableForm<E extends PagesEnv>(

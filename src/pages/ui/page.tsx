@@ -26,7 +26,7 @@ export type PageView = Readonly<{
   deliveryAt: (delivery: Pick<DeliveryJson, "id" | "event_id">, isExact?: boolean) => string;
   /** The page that shows an event, or its delivery; undefined where there is none. */
   eventAt: (event: string, delivery: string | undefined) => string | undefined;
-  /** The page of an action that an agent has asked for, and the one that lists them, with its title. */
+  /** The page of an action that an agent has requested, and the one that lists them, with its title. */
   actionAt: (id: string) => string;
   actionsAt: readonly [href: string, title: string];
   /** The list of objects with a tag; absent if there is none. */

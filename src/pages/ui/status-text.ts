@@ -275,7 +275,7 @@ function retryingText(delivery: Delivery, now: number): string {
   return `Attempt ${attemptsMade(delivery) + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
 }
 
-/** All attempts of a delivery, also those before it was sent again: the API counts anew from there. */
+/** All attempts of a delivery, also those before it was sent again: the API starts counting again from there. */
 export function attemptsMade({ attempts, log = [] }: Pick<Delivery, "attempts" | "log">): number {
   return Math.max(attempts, log.length);
 }

@@ -12,7 +12,7 @@ import type { PageView } from "./page.tsx";
 export type PageAnswer = Response | Promise<Response>;
 
 export type Surface<E extends Env> = Readonly<{
-  /** Where destinations are, deliveries, and what agents have asked for. */
+  /** The paths of destinations, deliveries and agents' requests. */
   destinations: string;
   deliveries: string;
   actions: string;

@@ -88,7 +88,7 @@ export const missingName = failing({
   what: "a host name that does not exist",
   reasons: ["dns", "unresolved"],
   localReasons: ["network"],
-  // Reserved: nobody can register it.
+  // Reserved: it cannot be registered.
   usual: (run) => `https://${run.unique("breakwater")}.invalid/`,
 });
 

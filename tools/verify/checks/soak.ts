@@ -32,7 +32,7 @@ export const soak: Check = {
 
 type Posted = { readonly events: string[]; readonly accepts: number[]; failed: number };
 
-/** Posts each event when it is due, whatever became of those before it. */
+/** Posts each event when it is due, whatever the result of those before it. */
 async function postSteadily(
   run: Run,
   target: CheckTarget,

@@ -143,7 +143,7 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, typed, refused }) => {
   );
 };
 
-/** Attempts that the summary looks ahead. */
+/** The number of attempts in the summary. */
 const PREVIEWED = 200;
 
 /** The policy in a sentence, with a link to the simulator, where others can be tried. */

@@ -127,7 +127,7 @@ async function readLogPage(c: DashboardContext) {
     entries: entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) })),
     /** The cursor of the next page. */
     next: next && encodeCursor(placesOf(next)),
-    /** The range that the page has looked through; undefined when it is full, or the last one. */
+    /** The range that the page has searched; undefined when it is full, or the last one. */
     looked,
     follow: follow !== undefined && isFirst && refused === undefined,
   };

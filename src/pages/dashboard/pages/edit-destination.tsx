@@ -162,7 +162,7 @@ async function withDestination(
   return mayCall(c, updateDestination) ? show(found.value) : showReadOnly(c);
 }
 
-/** The times of a row and of a form differ: somebody else has changed it while the form was open. */
+/** The times of a row and of a form differ: the row was changed while the form was open. */
 const CHANGED: Refused = {
   kind: "conflict",
   detail:

@@ -1,7 +1,7 @@
 /**
- * The catalogue of event types, for everybody who is signed in: authors of receivers find the form of their events
- * here. Other visitors see no page, because the names of a deployment's events may be confidential. The operator adds a
- * type, changes, archives and deletes it, and imports the webhooks of an OpenAPI document, after a preview.
+ * The catalogue of event types, for everyone who is signed in: authors of receivers find the form of their events here. Other
+ * visitors see no page, because the names of a deployment's events may be confidential. The operator adds a type, changes,
+ * archives and deletes it, and imports the webhooks of an OpenAPI document, after a preview.
  */
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";

@@ -173,7 +173,7 @@ function filtersOf(c: DashboardContext, given: Readonly<Record<string, unknown>>
   return filtersIn(given, c.get("visitor").principal.tenant === undefined);
 }
 
-/** Page after page, from the cursor on: each call is recorded by itself. */
+/** Page after page, from the cursor on: each call is recorded separately. */
 async function repairFound(
   c: DashboardContext,
   action: RepairAction,

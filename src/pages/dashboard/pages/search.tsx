@@ -54,7 +54,7 @@ export function registerSearchPage(app: Dashboard): void {
               <a
                 class="button"
                 href={addressOf(PATH, { q, cursor: next })}
-                // The script follows the link by itself while nothing has been found.
+                // The script follows the link automatically while nothing has been found.
                 {...(data.length === 0 && { "data-next": "" })}
               >
                 Search further

@@ -299,7 +299,7 @@ function isMoreSet(typed: Form): boolean {
   );
 }
 
-/** All types, or those that are chosen from the catalogue and typed besides. */
+/** All types, or those that are chosen from the catalogue or typed. */
 const TypeChoice: FC<{ types: readonly EventType[] }> = ({ types }) => {
   const { t } = usePortal();
   const form = useForm();

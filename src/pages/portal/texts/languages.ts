@@ -1,6 +1,6 @@
 /**
- * The languages of the portal: which of them a browser asks for, and how they write numbers and times. Times are UTC: the server does
- * not know the reader's time zone.
+ * The languages of the portal: which of them a browser requests, and how they write numbers and times. Times are UTC: the
+ * server does not know the reader's time zone.
  */
 import { type PortalLanguage, portalLanguages } from "../../../core/portal-access.ts";
 import { durationOf, type Formats, untilOf } from "../../ui/format.ts";
