@@ -27,7 +27,7 @@ const HELP = `npm run bench:peers -- [flags]    Compares Breakwater with other s
   --save                                   save the figures for the documentation
   -h, --help                               show this help
 
-Objects that are created at a server are removed in the end. A server's protection against private networks may refuse
+Objects that are created at a server are removed at the end. A server's protection against private networks may refuse
 addresses on this machine: Svix needs SVIX_WHITELIST_SUBNETS='["127.0.0.1/32"]' for the receivers here.`;
 
 type Values = Flags["values"];

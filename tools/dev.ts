@@ -14,7 +14,7 @@ const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sou
 
   --port N          listen on this port (8787)
   --ip ADDRESS      listen on this address (localhost)
-  --persist-to DIR  keep the database there (.wrangler/state)
+  --persist-to DIR  store the database there (.wrangler/state)
   --strict          enforce the quotas that Cloudflare enforces; each breach is printed here
   --latency SEED    with --strict: calls to D1, gates and queues take as long as they do in production
   --var NAME:VALUE  override a variable of wrangler.toml or .dev.vars

@@ -8,15 +8,15 @@ import { checks } from "./verify/checks.ts";
 import { verifyOptionsFrom } from "./verify/options.ts";
 import { verify } from "./verify/verification.ts";
 
-const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a deployment does what it promises, in minutes.
+const HELP = `npm run verify -- --url URL --key KEY [flags]    Checks a deployment's promises, within minutes.
 
   --url URL                its address; else $BREAKWATER_URL
   --key KEY                an API key with all scopes and no tenant; else $BREAKWATER_KEY
   --only NAME,…            run only these checks
   --list                   print the checks and what they expect
-  --receiver URL           use this receiver; otherwise one is deployed to your account, and removed in the end
+  --receiver URL           use this receiver; otherwise one is deployed to your account, and removed at the end
   --receiver-token TOKEN   its token
-  --soak DURATION          and then a steady rate for this long: 90s, 10m, 1h
+  --soak DURATION          afterwards post at a steady rate for this long: 90s, 10m, 1h
   --soak-rate N            events a second (5)
   --missing-name URL       other addresses for the checks of failures: a host name that does not exist,
   --closed-port URL        a port that nothing listens at,
@@ -25,12 +25,12 @@ const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a d
   -c, --config FILE, -e, --env NAME   the deployment's configuration, to find what Cloudflare has billed (wrangler.toml)
   -h, --help               show this help
 
-The exit code is 0 when all is well, 1 when something is not, 2 after a mistake in the command line.`;
+The exit code is 0 when all checks succeed, 1 when one fails, 2 after a mistake in the command line.`;
 
 const names = checks.map(({ name }) => name);
 
 const INTERRUPTED =
-  "Interrupted: removing what was created. A second interrupt ends at once, and leaves it behind.";
+  "Interrupted: removing what was created. A second interrupt exits at once, and leaves it behind.";
 
 /** If the reader of the output is gone, such as `head`, the run must still remove what it created. */
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});

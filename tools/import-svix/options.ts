@@ -19,14 +19,14 @@ export const importHelp = `npm run import:svix -- --from URL --token TOKEN --to 
   --token TOKEN      its API token; else $SVIX_TOKEN
   --to URL           the deployment of Breakwater; else $BREAKWATER_URL
   --key KEY          an API key with all scopes and no tenant; else $BREAKWATER_KEY
-  --apply            do it; otherwise the plan is printed, and nothing is written
-  --set-headers      also set the headers of endpoints that are there already, whose values cannot be compared
-  --report FILE      write which id has become which, and what has no counterpart, as JSON
+  --apply            apply the plan; without this flag it is only printed
+  --set-headers      also set the headers of existing endpoints, whose values cannot be compared
+  --report FILE      write each object's new id, and what has no counterpart, as JSON
   --concurrency N    requests to each side at once, 1 to 20 (4)
-  -h, --help         this
+  -h, --help         show this help
 
 It can be interrupted and run again: it continues, and creates nothing twice.
-The exit code is 0 when all is well, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
+The exit code is 0 when everything was copied, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
