@@ -7,7 +7,7 @@ import { remedies, steps } from "./remedies.ts";
 
 export const Troubleshooting: FC = () => (
   <Chapter title="Troubleshooting">
-    <p class="lede">What to check, in this order, when a delivery has not arrived.</p>
+    <p class="lede">When a delivery has not arrived, check these in this order.</p>
     <ol>
       {steps.map((step) => (
         <li>
