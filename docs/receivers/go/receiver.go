@@ -1,4 +1,4 @@
-// A complete receiver for Breakwater's webhooks. Go 1.22 or later, with the standard library alone.
+// A complete receiver for Breakwater's webhooks. Go 1.22 or later, with only the standard library.
 //
 //	WEBHOOK_SECRET=whsec_… go run receiver.go
 //	WEBHOOK_JWKS=https://breakwater.example.com/v1/destinations/dst_…/jwks.json go run receiver.go
@@ -31,7 +31,7 @@ const (
 	remembered   = 7 * 24 * time.Hour
 )
 
-// refused is what a refused request is answered with.
+// refused is the answer to a refused request.
 type refused struct {
 	status  int
 	message string
@@ -85,7 +85,7 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) error {
 	return nil
 }
 
-// verify fails unless the request was signed less than five minutes ago. body is the raw bytes of it.
+// verify fails unless the request was signed less than five minutes ago. body is its raw bytes.
 func (r *receiver) verify(header http.Header, body []byte) error {
 	id, timestamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
 	signatures := header.Get("webhook-signature")
@@ -236,7 +236,7 @@ func (s *idSet) release(id string) {
 	delete(s.at, id)
 }
 
-// handle is what the application does with an event.
+// handle is the application's handling of an event.
 func handle(id string, body []byte) error {
 	var event struct {
 		Type string

@@ -1,4 +1,4 @@
-// A complete receiver for Breakwater's webhooks. Java 17 or later, with the JDK alone.
+// A complete receiver for Breakwater's webhooks. Java 17 or later, with only the JDK.
 //
 //   WEBHOOK_SECRET=whsec_… java Receiver.java
 //   WEBHOOK_JWKS=https://breakwater.example.com/v1/destinations/dst_…/jwks.json java Receiver.java
@@ -38,7 +38,7 @@ public class Receiver {
     static final Duration REMEMBERED = Duration.ofDays(7);
     static final int MAX_BODY_BYTES = 1024 * 1024;
 
-    /** What a refused request is answered with. */
+    /** The answer to a refused request. */
     static class Refused extends Exception {
         private static final long serialVersionUID = 1;
         final int status;
@@ -54,7 +54,7 @@ public class Receiver {
         boolean isSigned(byte[] content, String signatures) throws Refused, GeneralSecurityException;
     }
 
-    /** Throws unless the request was signed less than five minutes ago. The body is the raw bytes of it. */
+    /** Throws unless the request was signed less than five minutes ago. The body is its raw bytes. */
     static void verify(Headers headers, byte[] body, Verifier verifier) throws Refused, GeneralSecurityException {
         String id = headers.getFirst("webhook-id");
         String timestamp = headers.getFirst("webhook-timestamp");
@@ -82,7 +82,7 @@ public class Receiver {
             try {
                 decoded.add(Base64.getDecoder().decode(one.substring(version.length() + 1)));
             } catch (IllegalArgumentException e) {
-                // It is no base64, so it is no signature.
+                // It is not base64, so it is not a signature.
             }
         }
         return decoded;
@@ -99,7 +99,7 @@ public class Receiver {
     }
 
     static class Ed25519Verifier implements Verifier {
-        /** What precedes the 32 bytes in the DER form of a public key (RFC 8410). */
+        /** The bytes before the 32 bytes in the DER form of a public key (RFC 8410). */
         static final String DER_START = "302a300506032b6570032100";
         static final Pattern KEY = Pattern.compile("\"x\"\\s*:\\s*\"([A-Za-z0-9_-]{43})\"");
 
@@ -173,7 +173,7 @@ public class Receiver {
         return handled.putIfAbsent(id, Instant.now()) == null;
     }
 
-    /** What the application does with an event; it parses the body with the JSON library that it has. */
+    /** The application's handling of an event; it parses the body with the JSON library that it has. */
     static void handle(String id, byte[] body) {
         System.out.println("handled " + id + " of " + body.length + " bytes");
     }

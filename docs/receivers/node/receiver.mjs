@@ -15,7 +15,7 @@ const TOLERANCE_S = 300;
 const MAX_BODY_BYTES = 1024 * 1024;
 const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** What a refused request is answered with. */
+/** The answer to a refused request. */
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -23,7 +23,7 @@ class Refused extends Error {
   }
 }
 
-/** Throws unless the request was signed less than five minutes ago. `body` is the raw bytes of it. */
+/** Throws unless the request was signed less than five minutes ago. `body` is its raw bytes. */
 async function verify(headers, body) {
   const id = headers["webhook-id"];
   const timestamp = headers["webhook-timestamp"];
@@ -100,7 +100,7 @@ function claim(id) {
   return true;
 }
 
-/** What the application does with an event. */
+/** The application's handling of an event. */
 function handle(id, { type }) {
   console.log(`handled ${id} ${type}`);
 }

@@ -4,20 +4,20 @@
 //   WEBHOOK_SECRET=whsec_… php -S 127.0.0.1:8788 receiver.php
 //   WEBHOOK_JWKS=https://breakwater.example.com/v1/destinations/dst_…/jwks.json php -S 127.0.0.1:8788 receiver.php
 //
-// The first verifies HMAC-SHA256 with the destination's secret, the second ed25519 with its public keys. PHP keeps nothing
-// between two requests, so ids and keys are files in the directory WEBHOOK_STATE.
+// The first verifies HMAC-SHA256 with the destination's secret, the second ed25519 with its public keys. PHP keeps no state
+// between requests, so ids and keys are files in the directory WEBHOOK_STATE.
 
 declare(strict_types=1);
 
 const TOLERANCE_S = 300;
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** What a refused request is answered with. */
+/** The answer to a refused request. */
 final class Refused extends RuntimeException
 {
 }
 
-/** Throws unless the request was signed less than five minutes ago. The body is the raw bytes of it. */
+/** Throws unless the request was signed less than five minutes ago. The body is its raw bytes. */
 function verify(array $headers, string $body): void
 {
     [$id, $timestamp, $signatures] = $headers;
@@ -145,7 +145,7 @@ function stateDirectory(): string
     return $directory;
 }
 
-/** What the application does with an event. */
+/** The application's handling of an event. */
 function handle(string $id, array $event): void
 {
     file_put_contents('php://stdout', "handled $id {$event['type']}\n");

@@ -37,7 +37,7 @@ REMEMBERED_S = 7 * 24 * 60 * 60
 
 
 class Refused(Exception):
-    """What a refused request is answered with."""
+    """The answer to a refused request."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 def verify(headers, body):
-    """Raises unless the request was signed less than five minutes ago. `body` is the raw bytes of it."""
+    """Raises unless the request was signed less than five minutes ago. `body` is its raw bytes."""
     message_id = headers.get("webhook-id")
     timestamp = headers.get("webhook-timestamp")
     signatures = headers.get("webhook-signature")
@@ -140,7 +140,7 @@ def release(message_id):
 
 
 def handle(message_id, event):
-    """What the application does with an event."""
+    """The application's handling of an event."""
     logging.info("handled %s %s", message_id, event["type"])
 
 

@@ -15,7 +15,7 @@ TOLERANCE_S = 300
 MAX_BODY_BYTES = 1024 * 1024
 REMEMBERED_S = 7 * 24 * 60 * 60
 
-# What a refused request is answered with.
+# The answer to a refused request.
 class Refused < StandardError
   attr_reader :status
 
@@ -31,7 +31,7 @@ def signatures_of(version, signatures)
     given, text = one.split(",", 2)
     text.unpack1("m0") if given == version && text
   rescue ArgumentError
-    nil # It is no base64, so it is no signature.
+    nil # It is not base64, so it is not a signature.
   end
 end
 
@@ -52,7 +52,7 @@ class HmacVerifier
 end
 
 class Ed25519Verifier
-  # What precedes the 32 bytes in the DER form of a public key (RFC 8410).
+  # The bytes before the 32 bytes in the DER form of a public key (RFC 8410).
   DER_START = ["302a300506032b6570032100"].pack("H*")
 
   def initialize(jwks)
@@ -103,7 +103,7 @@ class Ed25519Verifier
   end
 end
 
-# Raises unless the request was signed less than five minutes ago. `body` is the raw bytes of it.
+# Raises unless the request was signed less than five minutes ago. `body` is its raw bytes.
 def verify(request, body, verifier)
   id, timestamp, signatures = %w[webhook-id webhook-timestamp webhook-signature].map { |name| request[name] }
   raise Refused.new(401, "a webhook header is missing") if [id, timestamp, signatures].any? { |one| one.to_s.empty? }
@@ -140,7 +140,7 @@ class Handled
   end
 end
 
-# What the application does with an event.
+# The application's handling of an event.
 def handle(id, event)
   puts "handled #{id} #{event.fetch("type")}"
 end

@@ -22,7 +22,7 @@ export default {
   },
 };
 
-/** What a refused request is answered with. */
+/** The answer to a refused request. */
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -46,7 +46,7 @@ async function receive(request, env) {
   }
 }
 
-/** Throws unless the request was signed less than five minutes ago. `body` is the raw bytes of it. */
+/** Throws unless the request was signed less than five minutes ago. `body` is its raw bytes. */
 async function verify(headers, body, { WEBHOOK_SECRET: secret, WEBHOOK_JWKS: jwks }) {
   if (!secret === !jwks) throw new Error("Set either WEBHOOK_SECRET or WEBHOOK_JWKS");
   const id = headers.get("webhook-id");
@@ -81,7 +81,7 @@ async function isSignedByKey(content, given, jwks) {
   return anyMatches(content, given, "v1a", "Ed25519", await publicKeys(jwks, 1));
 }
 
-/** Bytes of a signature. Of another length `verify` throws for ed25519. */
+/** Bytes of a signature. With a wrong length, `verify` throws for ed25519. */
 const LENGTHS = { HMAC: 32, Ed25519: 64 };
 
 async function anyMatches(content, given, version, algorithm, keys) {
@@ -93,7 +93,7 @@ async function anyMatches(content, given, version, algorithm, keys) {
   return false;
 }
 
-/** Undefined when it is no base64. */
+/** Undefined when it is not base64. */
 function fromBase64(text) {
   try {
     return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -102,7 +102,7 @@ function fromBase64(text) {
   }
 }
 
-/** Of this isolate. */
+/** The cache of this isolate. */
 const cached = { keys: undefined, at: Number.NEGATIVE_INFINITY };
 
 /** The keys, fetched again when they are older than this; the last known ones when they cannot be fetched. */
@@ -138,7 +138,7 @@ async function claim(db, id) {
   return meta.changes === 1;
 }
 
-/** What the application does with an event. */
+/** The application's handling of an event. */
 async function handle(id, { type }) {
   console.log(`handled ${id} ${type}`);
 }
