@@ -7,7 +7,7 @@
  * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Isolates
  * remember keys (key-cache.ts), so that a busy key does not cost a query for each request, and a new key works at once.
  *
- * A checksum can be computed by anybody who knows the format, so that an invented key with a correct one costs a query.
+ * A checksum can be computed by anyone who knows the format, so that an invented key with a correct one costs a query.
  * After too many of them, keys from that address are looked up only once a second: a key that the isolate does not know
  * yet and that comes from the same address is valid at one of its next requests.
  */

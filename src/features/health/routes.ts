@@ -2,7 +2,7 @@
  * `GET /v1/health` for uptime monitors, without a key, and `GET /metrics` for Prometheus. The health is that of the
  * sweep, which repairs all losses: no other signal would show that it has stalled.
  *
- * Anybody may request the health, so an isolate reads it at most once in a few seconds, for any number of requests, and
+ * Anyone may request the health, so an isolate reads it at most once in a few seconds, for any number of requests, and
  * the sizes of the databases, which reveal the traffic, are only in the metrics. The request that finds a stall
  * publishes it.
  */

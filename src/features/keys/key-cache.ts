@@ -4,7 +4,7 @@
  * - It saves a query of the first database for every request.
  * - Cold, it costs a query for each key, and pages of `PAGE` keys that are read beside the first ones: of 10,000 keys
  *   about twenty queries. Full, the key that was used longest ago goes: beyond `MOST_KEYS` keys in turn a request costs
- *   a query. Old, it costs a look at what has changed, at most one in `CHECKED_MS`, however many keys there are: one
+ *   a query. Old, it costs a check of what has changed, at most one in `CHECKED_MS`, however many keys there are: one
  *   row, and one more for each changed key. Beyond `MOST_CHANGES` of these the cache is cold again.
  * - A key that was changed counts as it was for `CHECKED_MS` and the time of a query, and never for `REMEMBERED_MS`: a
  *   cache that could not look for so long waits until it has. Whether a key has expired is no matter of the cache.

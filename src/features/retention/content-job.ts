@@ -6,7 +6,7 @@
  * Walks go over the bundles of each database in the order of their ids. Each passes a bundle once, when something may
  * be due in it, and never comes back:
  * - `payload_free` follows the newest bundles a minute behind: by then most are delivered.
- * - `kept_7` and the like, one for each number of days that is set for anybody, follow that many days behind.
+ * - `kept_7` and the like, one for each number of days that is set for anyone, follow that many days behind.
  *
  * A bundle with a remainder (a delivery has not ended, the event is due later, the bundle failed or cannot be read) is
  * put on a list, with the time to check it again. So the work depends on what is to be erased, not on what is stored.
