@@ -308,7 +308,8 @@ function judged(db: Sqlite, senders: readonly Sender[], world: World): World {
     const [event] = result.events;
     const stored = events.find(({ id }) => id === event?.id);
     const name = senders[i]?.name;
-    if (!stored) return { ...world, wrong: `${name} got the answer that its event is stored, and it is not.` };
+    if (!stored)
+      return { ...world, wrong: `${name} got the answer that its event is stored, and it is not.` };
     const misses =
       world.isAfter[i] &&
       result.kind === "accepted" &&

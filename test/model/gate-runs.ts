@@ -85,7 +85,10 @@ export class Invocations {
         return;
       case "ready":
         attemptSteps(world, i, run, this.#parts, add);
-        return add(`${name} continues, and requests more waiting deliveries.`, this.#following(world, i, run));
+        return add(
+          `${name} continues, and requests more waiting deliveries.`,
+          this.#following(world, i, run),
+        );
       case "attempted":
         return add(`${name} records what has come of it.`, recorded(world, i, run));
       case "recorded":

@@ -199,9 +199,7 @@ async function reportsOf(
   (spec.project as TestProject).provide("mutation", assignment);
   const watchdog = setTimeout(() => {
     onHang();
-    console.error(
-      `${relative(ROOT, spec.moduleId)} does not end. The next call continues without it.`,
-    );
+    console.error(`${relative(ROOT, spec.moduleId)} does not end. The next call continues without it.`);
     process.exit(75);
   }, BUDGET_MS + GRACE_MS);
   const { testModules: all } = await vitest.runTestSpecifications([spec]);

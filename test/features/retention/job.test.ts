@@ -302,7 +302,10 @@ describe("a replay under way", () => {
     });
   }
 
-  test.each(["running", "paused"])("that is %s prevents the removal of events in its period, until it ends", async (state) => {
+  test.each([
+    "running",
+    "paused",
+  ])("that is %s prevents the removal of events in its period, until it ends", async (state) => {
     const now = world.clock.now();
     const there = await newDestination();
     const [before, within, after] = [
