@@ -13,7 +13,7 @@ import { invalidFields, type Refused, summarize, withFieldNames } from "../core/
 import { getDelivery } from "../features/deliveries/service.ts";
 import { MAX_BATCH_BYTES, MAX_EVENT_BYTES, newEvent, newEvents, ofOne } from "../features/events/schema.ts";
 import { getEvent, postEvents } from "../features/events/service.ts";
-import { idempotencyKey, strict, tenantName } from "../features/parameters.ts";
+import { idempotencyKey, listField, strict, tenantName } from "../features/parameters.ts";
 import type { Caller } from "../features/service.ts";
 import { misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
@@ -95,15 +95,13 @@ const KEY_FIELD = "idempotency_key";
 /** `admin` is not among them: nothing that a binding offers needs it. */
 const bindingScopes = ["events:write", "read"] as const;
 
-const SCOPES_EXPECTED = `expected a list of ${bindingScopes.join(" and ")}, or of one of them`;
-
 const propsSchema = strict({
   tenant: tenantName.optional(),
-  scopes: z
-    .array(z.enum(bindingScopes, { error: `expected one of ${bindingScopes.join(", ")}` }), {
-      error: SCOPES_EXPECTED,
-    })
-    .min(1, { error: SCOPES_EXPECTED }),
+  scopes: listField(
+    z.enum(bindingScopes, `expected one of ${bindingScopes.join(", ")}`),
+    `a list of ${bindingScopes.join(" and ")}, or of one of them`,
+    { min: 1 },
+  ),
 });
 
 /** The caller, by the binding's props. A binding without a tenant is the operator's own, like a key without one. */

@@ -55,10 +55,33 @@ export function wholeNumberFrom(least: number, most: number, what = "") {
   return z.int({ error }).min(least, { error }).max(most, { error });
 }
 
+/**
+ * A list with the same error for every fault, except those of its entries.
+ * @param expected what follows "expected" in the error
+ */
+export function listField<T extends z.ZodType>(
+  entry: T,
+  expected: string,
+  { min, max }: Readonly<{ min?: number; max?: number }>,
+) {
+  const error = `expected ${expected}`;
+  const any = z.array(entry, error);
+  const filled = min === undefined ? any : any.min(min, error);
+  return max === undefined ? filled : filled.max(max, error);
+}
+
 /** A list of one entry or more. @param what the entries are, in the error */
 export function nonEmptyList<T extends z.ZodType>(entry: T, most: number, what: string) {
-  const error = `expected a list of 1 to ${most} ${what}`;
-  return z.array(entry, { error }).min(1, { error }).max(most, { error });
+  return listField(entry, `a list of 1 to ${most} ${what}`, { min: 1, max: most });
+}
+
+/** A list of one or more of the words, each once. @param expected what follows "expected" in the error */
+export function wordList<const W extends readonly string[]>(words: W, expected: string) {
+  const error = `expected ${expected}`;
+  return z
+    .array(z.enum(words, error), error)
+    .min(1, error)
+    .refine((given) => new Set(given).size === given.length, error);
 }
 
 /** The path parameter `id`. A value that is no id at all is a 404 too, before the handler (path-names.ts). */

@@ -17,14 +17,12 @@ const params = z.object({
   }),
 });
 
-const cursor = z.string().regex(GROUP_ID, { error: "expected the next_cursor of a page" });
-
 export function registerGroups(api: Api): void {
   serve(api, "get", "/v1/groups", getGroups, {
     summary: "List groups",
     tags,
     description: `Groups that have limits of their own, and names that destinations have. A group of a host is listed where it has limits. ${NOT_BOUND}`,
-    query: strict({ limit: limitParam, cursor: cursorParam(cursor) }),
+    query: strict({ limit: limitParam, cursor: cursorParam(z.string().regex(GROUP_ID)) }),
     input: ({ query: { limit, cursor: after } }) => ({ after, limit: limit + 1 }),
     view: (groups, _, { query }) => pageFrom(groups, query.limit, ({ name }) => name),
     responses: answers(200, pageOf(groupSchema), "A page of groups, ordered by name.", 422),

@@ -2,22 +2,17 @@
 import { z } from "@hono/zod-openapi";
 import { scopes } from "../../core/scopes.ts";
 import { idPatterns } from "../../ids.ts";
-import { cursorParam, documented, strict, tenantName, textField, time } from "../parameters.ts";
+import { cursorParam, documented, strict, tenantName, textField, time, wordList } from "../parameters.ts";
 
-const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
 /** The expectation of an expiry. */
 export const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
 
-const scopeList = z
-  .array(z.enum(scopes, { error: SCOPES_EXPECTED }), { error: SCOPES_EXPECTED })
-  .min(1, { error: SCOPES_EXPECTED })
-  .refine((given) => new Set(given).size === given.length, { error: SCOPES_EXPECTED })
-  .openapi({
-    example: ["events:write"],
-    description:
-      "The rights of the key. `events:write`: post events; `read`: read everything but secrets; `poll`: fetch events from " +
-      "polled destinations; `admin`: everything else.",
-  });
+const scopeList = wordList(scopes, `a list of one or more of ${scopes.join(", ")}, each once`).openapi({
+  example: ["events:write"],
+  description:
+    "The rights of the key. `events:write`: post events; `read`: read everything but secrets; `poll`: fetch events from " +
+    "polled destinations; `admin`: everything else.",
+});
 
 export const newKeySchema = strict({
   name: textField("a string of at most 100 characters", { max: 100 })

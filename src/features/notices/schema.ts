@@ -3,11 +3,10 @@ import { z } from "@hono/zod-openapi";
 import { type NoticeChannel, noticeEvents, noticeKinds } from "../../core/notices.ts";
 import { portalLanguages } from "../../core/portal-access.ts";
 import { isoTime } from "../../time.ts";
-import { documented, strict, wholeNumberFrom } from "../parameters.ts";
+import { documented, strict, time, wholeNumberFrom, wordList } from "../parameters.ts";
 import type { NoticeRow } from "./sql.ts";
 
 const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;
-const ON_EXPECTED = `expected a list of some of ${noticeEvents.join(", ")}, each once`;
 const EMAIL_EXPECTED = "expected an email address of at most 254 characters";
 const URL_EXPECTED = "expected an https URL";
 
@@ -17,14 +16,10 @@ const kind = z.enum(noticeKinds, { error: KIND_EXPECTED }).openapi({
     "`slack`, `discord` and `teams`: an incoming webhook of that service. `webhook`: an event `endpoint.notice`, signed with " +
     "the destination's secret. `mail`: only where the deployment sends mails.",
 });
-const on = z
-  .array(z.enum(noticeEvents, { error: ON_EXPECTED }), { error: ON_EXPECTED })
-  .min(1, { error: ON_EXPECTED })
-  .refine((given) => new Set(given).size === given.length, { error: ON_EXPECTED })
-  .describe(
-    "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
-      "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
-  );
+const on = wordList(noticeEvents, `a list of some of ${noticeEvents.join(", ")}, each once`).describe(
+  "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
+    "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
+);
 const minutes = wholeNumberFrom(1, 1440, " of minutes");
 const language = z.enum(portalLanguages, { error: `expected one of ${portalLanguages.join(", ")}` });
 
@@ -56,10 +51,7 @@ export const noticeChannel = documented("NoticeChannel", {
   on,
   open_after_minutes: minutes,
   language,
-  last_notice_at: z.iso
-    .datetime()
-    .nullable()
-    .describe("When the last notice was sent; null if there is no trouble now."),
+  last_notice_at: time.nullable().describe("When the last notice was sent; null if there is no trouble now."),
   fault: z.string().nullable().openapi({
     description: "Why the channel did not take the last one, if so.",
     example: "it answered 404",

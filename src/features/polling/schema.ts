@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { CONSUMER, PAGE_EVENTS } from "../../core/inbox.ts";
 import { eventNumber } from "../../ids.ts";
-import { documented, strict, textField, time, timeParam, wholeNumberFrom } from "../parameters.ts";
+import { documented, listField, strict, textField, time, timeParam, wholeNumberFrom } from "../parameters.ts";
 
 const consumer = textField("1 to 64 letters, digits and _ -", { pattern: CONSUMER }).openapi({
   description: "Each consumer has its own position.",
@@ -52,22 +52,17 @@ const eventField = z
   })
   .openapi({ type: "string", example: "evt_0r6c9y0z5n1g3" });
 
-const LIST_EXPECTED = `expected a list of 1 to ${PAGE_EVENTS}`;
+const LIST_EXPECTED = `a list of 1 to ${PAGE_EVENTS}`;
+
+const returned = strict({ id: eventField, retry_after_s: wholeNumberFrom(0, HALF_A_DAY_S).default(0) });
 
 export const commitInput = strict({
   consumer: consumer.default("default"),
   iterator: textField("the iterator of a page").openapi({ example: "billing.42" }),
-  acknowledge: z
-    .array(eventField, { error: LIST_EXPECTED })
-    .min(1, { error: LIST_EXPECTED })
-    .max(PAGE_EVENTS, { error: LIST_EXPECTED })
+  acknowledge: listField(eventField, LIST_EXPECTED, { min: 1, max: PAGE_EVENTS })
     .optional()
     .describe("Only these events of the page; when left out, all that are not returned."),
-  return: z
-    .array(strict({ id: eventField, retry_after_s: wholeNumberFrom(0, HALF_A_DAY_S).default(0) }), {
-      error: LIST_EXPECTED,
-    })
-    .max(PAGE_EVENTS, { error: LIST_EXPECTED })
+  return: listField(returned, LIST_EXPECTED, { max: PAGE_EVENTS })
     .optional()
     .describe("Events of the page that this consumer gets again, after the given number of seconds."),
 }).openapi("PollCommit");

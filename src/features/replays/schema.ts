@@ -5,6 +5,7 @@ import {
   documented,
   eventTag,
   eventTypePattern,
+  listField,
   nonEmptyList,
   strict,
   textField,
@@ -54,16 +55,13 @@ export const newReplay = strict({
 
 /** The most destinations that are replayed at once, each by a replay of its own. */
 export const MOST_DESTINATIONS = 25;
-const DESTINATIONS_EXPECTED = `expected 1 to ${MOST_DESTINATIONS} destinations`;
 
 export const replaysAtOnce = newReplay
   .omit({ destination_id: true })
   .extend({
-    destination_ids: z
-      .array(z.string(), { error: DESTINATIONS_EXPECTED })
-      .min(1, { error: DESTINATIONS_EXPECTED })
-      .max(MOST_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
-      .describe("An id that is given twice counts once."),
+    destination_ids: listField(z.string(), `1 to ${MOST_DESTINATIONS} destinations`, {
+      ...{ min: 1, max: MOST_DESTINATIONS },
+    }).describe("An id that is given twice counts once."),
   })
   .openapi("NewReplays");
 

@@ -1,14 +1,12 @@
 /** The inputs and results of MCP Events (SEP-3415). Unknown members are ignored. */
 import { z } from "@hono/zod-openapi";
+import { wholeNumberOf } from "../parameters.ts";
 
 const NAME_EXPECTED = "expected the name of an event that events/list has";
 const ARGUMENTS_EXPECTED = 'expected an object of conditions on data, such as {"order.total": {"gte": 100}}';
 const CURSOR_EXPECTED = "expected a cursor that this server has given, or null";
 
-function positive(what: string) {
-  const error = `expected ${what}, a whole number that is not negative`;
-  return z.int({ error }).min(0, { error });
-}
+const milliseconds = wholeNumberOf("milliseconds, a whole number that is not negative", 0).nullish();
 
 const subscribed = {
   name: z.string({ error: NAME_EXPECTED }).max(256, { error: NAME_EXPECTED }),
@@ -22,7 +20,7 @@ const urlField = z
 
 const resumed = {
   cursor: z.string({ error: CURSOR_EXPECTED }).nullish(),
-  maxAgeMs: positive("milliseconds").nullish(),
+  maxAgeMs: milliseconds,
 };
 
 export const subscribeParams = z.object({
@@ -36,7 +34,7 @@ export const subscribeParams = z.object({
     },
     { error: 'expected {"mode": "webhook", "url": …, "secret": …}' },
   ),
-  ttlMs: positive("milliseconds").nullish(),
+  ttlMs: milliseconds,
 });
 
 export const unsubscribeParams = z.object({
@@ -49,9 +47,7 @@ const MOST_POLLED = 100;
 export const pollParams = z.object({
   ...subscribed,
   ...resumed,
-  maxEvents: z
-    .int({ error: "expected a whole number of 1 or more" })
-    .min(1, { error: "expected a whole number of 1 or more" })
+  maxEvents: wholeNumberOf("a whole number of 1 or more", 1)
     .default(50)
     .transform((asked) => Math.min(asked, MOST_POLLED)),
 });

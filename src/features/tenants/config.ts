@@ -49,7 +49,7 @@ import {
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
 import { formerVersions } from "../event-types/versions.ts";
-import { documented, strict, textField } from "../parameters.ts";
+import { documented, listField, strict, textField } from "../parameters.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {
@@ -361,7 +361,7 @@ function within(where: string, error: FieldError): FieldError {
 const sealedFields = ["secret", "headers", "auth", "token"] as const;
 
 const OMITTED_EXPECTED = `expected a list of ${sealedFields.join(", ")}`;
-const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations; import the others with further requests`;
+const COUNT_EXPECTED = `a list of at most ${MOST_IMPORTED} destinations; import the others with further requests`;
 
 const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
 
@@ -396,9 +396,7 @@ export const tenantDocument = strict({
         "which each has some of `destinations`, it is to be divided. Ignored on import.",
     ),
   settings: tenantChange.optional(),
-  destinations: z
-    .array(portableDestination, { error: COUNT_EXPECTED })
-    .max(MOST_IMPORTED, { error: COUNT_EXPECTED }),
+  destinations: listField(portableDestination, COUNT_EXPECTED, { max: MOST_IMPORTED }),
 }).openapi("TenantConfig");
 
 export const importResult = documented("TenantImport", {

@@ -1,5 +1,4 @@
 /** The tools that change something. Each is in the audit trail as an agent's. */
-import { z } from "@hono/zod-openapi";
 import { conflict, mapOk } from "../../core/result.ts";
 import { repairDeliveries, retryDeliveries } from "../../features/deliveries/repairs.ts";
 import { destinationChange, destinationDraft, destinationView } from "../../features/destinations/schema.ts";
@@ -11,7 +10,7 @@ import {
   testDestination,
   updateDestination,
 } from "../../features/destinations/service.ts";
-import { eventType, strict } from "../../features/parameters.ts";
+import { eventType, nonEmptyList, strict } from "../../features/parameters.ts";
 import { newReplay } from "../../features/replays/schema.ts";
 import { cancelReplay, replayView, startReplay } from "../../features/replays/service.ts";
 import { limitsOf, statusOf } from "../../store/destination.ts";
@@ -20,13 +19,9 @@ import { beginning, changingTool, outside, type Tool } from "./tool.ts";
 
 /** Deliveries of one call. */
 const MOST_DELIVERIES = 50;
-const IDS_EXPECTED = `expected a list of 1 to ${MOST_DELIVERIES} ids of deliveries`;
 
 const deliveryIdsInput = strict({
-  delivery_ids: z
-    .array(deliveryIdField, IDS_EXPECTED)
-    .min(1, IDS_EXPECTED)
-    .max(MOST_DELIVERIES, IDS_EXPECTED),
+  delivery_ids: nonEmptyList(deliveryIdField, MOST_DELIVERIES, "ids of deliveries"),
 });
 
 type StatusTool = Readonly<{ title: string; description: string; service: typeof pauseDestination }>;

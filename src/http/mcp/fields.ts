@@ -1,5 +1,6 @@
 /** Fields that inputs of several tools have, and what several results show. */
 import { z } from "@hono/zod-openapi";
+import { wholeNumberFrom } from "../../features/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import type { Destination } from "../../store/destination.ts";
 import { type AgentCall, beginning, outside } from "./tool.ts";
@@ -24,12 +25,8 @@ export const attemptTimeField = z
 
 /** The most entries of a page: an agent's context is small. */
 const MOST_ENTRIES = 50;
-const LIMIT_EXPECTED = `expected a whole number from 1 to ${MOST_ENTRIES}`;
 
-export const pageLimitField = z
-  .int(LIMIT_EXPECTED)
-  .min(1, LIMIT_EXPECTED)
-  .max(MOST_ENTRIES, LIMIT_EXPECTED)
+export const pageLimitField = wholeNumberFrom(1, MOST_ENTRIES)
   .default(10)
   .describe(`The number of entries in a page, 1 to ${MOST_ENTRIES}; 10 by default.`);
 

@@ -18,6 +18,7 @@ import {
 } from "../../features/applications/sql.ts";
 import { uidField } from "../../features/destinations/fields.ts";
 import { destinationChange } from "../../features/destinations/schema.ts";
+import { textField, wholeNumberFrom } from "../../features/parameters.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
@@ -95,18 +96,11 @@ const listQuery = z.object({
   exclude_apps_with_svix_play_endpoints: noExclusion,
 });
 
-const NAME_EXPECTED = "expected a string of 1 to 256 characters";
-const RATE_EXPECTED = "expected a whole number from 1 to 10000";
-
 /** Attempts per second. */
-export const rateField = z
-  .int(RATE_EXPECTED)
-  .min(1, RATE_EXPECTED)
-  .max(limitShape.fields.rate_per_second.max, RATE_EXPECTED)
-  .nullish();
+export const rateField = wholeNumberFrom(1, limitShape.fields.rate_per_second.max).nullish();
 
 export const applicationInput = z.object({
-  name: z.string(NAME_EXPECTED).min(1, NAME_EXPECTED).max(256, NAME_EXPECTED),
+  name: textField("a string of 1 to 256 characters", { min: 1, max: 256 }),
   uid: uidField.nullish(),
   metadata: destinationChange.shape.metadata,
   throttleRate: rateField,
