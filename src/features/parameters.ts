@@ -12,7 +12,7 @@ import { isoTime } from "../time.ts";
 
 /** An object without unknown fields; its error names the known ones. */
 export function strict<S extends z.ZodRawShape>(shape: S) {
-  return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
+  return z.strictObject(shape, `expected an object of ${Object.keys(shape).join(", ")}`);
 }
 
 /** An object of answers, by its name in the document. */
@@ -20,7 +20,7 @@ export function documented<S extends z.ZodRawShape>(name: string, shape: S) {
   return z.object(shape).openapi(name);
 }
 
-export const trueOrFalse = z.boolean({ error: "expected true or false" });
+export const trueOrFalse = z.boolean("expected true or false");
 
 /** A time as answers have it. */
 export const time = z.iso.datetime();
@@ -33,8 +33,9 @@ export function textField(
   expected: string,
   { min, max, pattern }: Readonly<{ min?: number; max?: number; pattern?: RegExp }> = {},
 ) {
-  const params = { error: `expected ${expected}`, abort: true };
-  const any = z.string({ error: params.error });
+  const error = `expected ${expected}`;
+  const params = { error, abort: true };
+  const any = z.string(error);
   const filled = min === undefined ? any : any.min(min, params);
   const short = max === undefined ? filled : filled.max(max, params);
   return pattern === undefined ? short : short.regex(pattern, params);
@@ -46,13 +47,13 @@ export function textField(
  */
 export function wholeNumberOf(expected: string, min: number) {
   const error = `expected ${expected}`;
-  return z.int({ error }).min(min, { error });
+  return z.int(error).min(min, error);
 }
 
 /** @param what follows "a whole number" in the error: " of seconds" */
 export function wholeNumberFrom(least: number, most: number, what = "") {
   const error = `expected a whole number${what} from ${least} to ${most}`;
-  return z.int({ error }).min(least, { error }).max(most, { error });
+  return z.int(error).min(least, error).max(most, error);
 }
 
 /**
@@ -164,8 +165,8 @@ const TIME_EXPECTED = "expected a time in ISO 8601 with an offset, as 2026-11-21
 
 /** A time in ISO 8601, read as epoch ms. */
 export const timeParam = z
-  .string({ error: TIME_EXPECTED })
-  .refine((given) => z.iso.datetime({ offset: true }).safeParse(given).success, { error: TIME_EXPECTED })
+  .string(TIME_EXPECTED)
+  .refine((given) => z.iso.datetime({ offset: true }).safeParse(given).success, TIME_EXPECTED)
   .transform((given) => Date.parse(given))
   .openapi({ type: "string", format: "date-time" });
 
@@ -178,7 +179,7 @@ export function timeRange(what: string) {
 }
 
 /** A parameter of a query that is either. */
-export const flagParam = z.enum(["true", "false"], { error: "expected true or false" }).optional();
+export const flagParam = z.enum(["true", "false"], "expected true or false").optional();
 
 /** The error of a range `[since, until)` that is empty. */
 export function rangeErrors(since: number | undefined, until: number | undefined): FieldError[] {

@@ -38,9 +38,10 @@ const cause = z.union([z.enum(attemptErrors), httpCause]) as unknown as z.ZodTyp
 
 const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
 
-const deliveryReason = z.union([z.enum(deliveryReasons), httpCause], {
-  error: REASON_EXPECTED,
-}) as unknown as z.ZodType<ShownReason>;
+const deliveryReason = z.union(
+  [z.enum(deliveryReasons), httpCause],
+  REASON_EXPECTED,
+) as unknown as z.ZodType<ShownReason>;
 
 const attempt = z.object({
   at: time.describe("When the attempt started."),
@@ -149,7 +150,7 @@ export const deliveryQuery = strict({
     .optional(),
   ...timeRange("deliveries of events that were accepted"),
   order: z
-    .enum(orders, { error: `expected ${orders.join(" or ")}` })
+    .enum(orders, `expected ${orders.join(" or ")}`)
     .default("destination")
     .describe(
       "`event`: the newest event first, for all destinations, in all states. `destination`: see above.",
@@ -237,14 +238,14 @@ const { order: _, limit: __, status: ___, ...deliveryConditions } = deliveryQuer
 /** The conditions of the list of deliveries, as JSON. */
 export const repairQuery = strict({
   action: z
-    .enum(repairActions, { error: `expected ${repairActions.join(" or ")}` })
+    .enum(repairActions, `expected ${repairActions.join(" or ")}`)
     .describe(
       "`retry` sends ended deliveries once more, delivered ones too, and attempts at once those that are to be retried. " +
         "`cancel` ends the others.",
     ),
   ...deliveryConditions,
   status: wholeNumberOf(STATUS_EXPECTED, 100)
-    .max(999, { error: `expected ${STATUS_EXPECTED}` })
+    .max(999, `expected ${STATUS_EXPECTED}`)
     .optional()
     .describe("Only deliveries whose last attempt was answered with this status code."),
   limit: wholeNumberFrom(1, MOST_IDS)
@@ -254,7 +255,7 @@ export const repairQuery = strict({
   .refine(
     ({ action: _, limit: __, cursor: ___, ...conditions }) =>
       Object.values(conditions).some((condition) => condition !== undefined),
-    { error: "expected at least one condition beside the action, such as destination_id or state" },
+    "expected at least one condition beside the action, such as destination_id or state",
   )
   .openapi("DeliveryRepair");
 

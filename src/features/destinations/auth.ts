@@ -24,26 +24,26 @@ import { headerName, headerValue } from "./headers.ts";
 /** Text that is sent in UTF-8, in a header or a form. */
 function plainText(what: string, most: number) {
   const expected = `1 to ${most} characters without control characters: ${what}`;
-  return textField(expected, { min: 1, max: most }).refine((given) => !/\p{Cc}/u.test(given), {
-    error: `expected ${expected}`,
-  });
+  return textField(expected, { min: 1, max: most }).refine(
+    (given) => !/\p{Cc}/u.test(given),
+    `expected ${expected}`,
+  );
 }
 
 function secretText(what: string) {
   const error = `expected the value itself: ${MASK} is what stands for it`;
-  return plainText(what, 1024).refine((given) => given !== MASK, { error });
+  return plainText(what, 1024).refine((given) => given !== MASK, error);
 }
 
-const username = plainText("the user name", 256).refine((given) => !given.includes(":"), {
-  error: "expected a user name without colons",
-});
+const username = plainText("the user name", 256).refine(
+  (given) => !given.includes(":"),
+  "expected a user name without colons",
+);
 
 const TOKEN_EXPECTED = "a bearer token: 1 to 4096 visible ASCII characters";
 const bearerToken = textField(TOKEN_EXPECTED, { pattern: /^[!-~]{1,4096}$/ }).refine(
   (given) => given !== MASK,
-  {
-    error: `expected ${TOKEN_EXPECTED}`,
-  },
+  `expected ${TOKEN_EXPECTED}`,
 );
 
 const scope = textField("scopes with single spaces between (RFC 6749), at most 1024 characters", {
@@ -69,7 +69,7 @@ const params = recordOf(
   .refine((given) => Object.keys(given).length <= MAX_PARAMS, wrongParams)
   .openapi({ type: "object", additionalProperties: { type: "string" } });
 
-const clientAuth = z.enum(["basic", "body"], { error: "expected basic or body" });
+const clientAuth = z.enum(["basic", "body"], "expected basic or body");
 
 const tokenUrl = textField("an https URL").openapi({
   description: "The token endpoint.",
@@ -103,7 +103,7 @@ export const authInput = z
           ),
       }),
     ],
-    { error: "expected an object whose kind is basic, bearer, header or oauth2" },
+    "expected an object whose kind is basic, bearer, header or oauth2",
   )
   .openapi("DestinationAuthInput", {
     description:

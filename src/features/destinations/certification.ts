@@ -21,9 +21,7 @@ import { documented, strict, time } from "../parameters.ts";
 import { destinationService, refuseTest } from "./one.ts";
 
 export const certificationOrder = strict({
-  consent: z
-    .literal(true, { error: "expected true" })
-    .describe("That the endpoint's owner agrees to the requests."),
+  consent: z.literal(true, "expected true").describe("That the endpoint's owner agrees to the requests."),
 });
 
 type Order = Readonly<{ id: string; consent: boolean }>;

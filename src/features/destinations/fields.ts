@@ -131,9 +131,10 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
 const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
 
 /** The caller's name for something. It never has the form of an id, because things are found by either. */
-export const uidField = textField(UID_WORDS, { pattern: UID }).refine((given) => !looksLikeId(given), {
-  error: NO_ID_EXPECTED,
-});
+export const uidField = textField(UID_WORDS, { pattern: UID }).refine(
+  (given) => !looksLikeId(given),
+  NO_ID_EXPECTED,
+);
 
 const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
 
@@ -191,9 +192,10 @@ export const transformInput = strict({
     ),
   code: code.optional(),
 })
-  .refine((given) => (given.template === undefined) !== (given.code === undefined), {
-    error: "expected either template or code",
-  })
+  .refine(
+    (given) => (given.template === undefined) !== (given.code === undefined),
+    "expected either template or code",
+  )
   .openapi("Transform");
 
 export const transformShown = z.object({ template: template.optional(), code: code.optional() });
@@ -284,7 +286,7 @@ export const contentFields = {
     visitors: true,
   }),
   description: field({
-    given: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
+    given: z.string(DESCRIPTION_EXPECTED).max(MAX_DESCRIPTION).nullish(),
     shown: z.string().nullable(),
     of: ({ description }) => description,
     columns: (description) => ({ description }),
@@ -336,7 +338,7 @@ export const contentFields = {
   }),
   body: field({
     given: z
-      .enum(bodyForms, { error: 'expected "envelope" or "data"' })
+      .enum(bodyForms, 'expected "envelope" or "data"')
       .nullish()
       .describe(
         "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
@@ -351,7 +353,7 @@ export const contentFields = {
   }),
   template: field({
     given: z
-      .enum(templates, { error: `expected one of ${templates.join(", ")}` })
+      .enum(templates, `expected one of ${templates.join(", ")}`)
       .nullish()
       .describe(
         "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
@@ -380,7 +382,7 @@ export const contentFields = {
   }),
   event_versions: field({
     given: recordOf(eventType, pinnedVersion, { error: PINS_EXPECTED })
-      .refine((given) => Object.keys(given).length <= MOST_PINS, { error: PINS_EXPECTED })
+      .refine((given) => Object.keys(given).length <= MOST_PINS, PINS_EXPECTED)
       .nullish()
       .openapi({
         type: "object",
@@ -401,7 +403,7 @@ export const contentFields = {
 const orderFields = {
   ordering: field({
     given: z
-      .enum(orderings, { error: 'expected "destination" or "key"' })
+      .enum(orderings, 'expected "destination" or "key"')
       .nullish()
       .describe(
         "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
@@ -432,7 +434,7 @@ const orderFields = {
   }),
   on_dead: field({
     given: z
-      .enum(deadEnds, { error: 'expected "skip" or "hold"' })
+      .enum(deadEnds, 'expected "skip" or "hold"')
       .nullish()
       .describe(
         "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +

@@ -16,14 +16,14 @@ const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once
 export const headerName = z
   .string()
   .regex(HEADER_NAME, { error: NAME_EXPECTED, abort: true })
-  .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
+  .refine((given) => !isReserved(given.toLowerCase()), RESERVED_EXPECTED);
 
 export const headerValue = textField("1 to 1024 printable ASCII characters without spaces around them", {
   pattern: HEADER_VALUE,
-}).refine((given) => given !== MASK, { error: MASK_EXPECTED });
+}).refine((given) => given !== MASK, MASK_EXPECTED);
 
 export const headersSchema = recordOf(headerName, headerValue, { error: "expected an object of strings" })
-  .refine((given) => areFewAndDistinct(Object.keys(given)), { error: COUNT_EXPECTED })
+  .refine((given) => areFewAndDistinct(Object.keys(given)), COUNT_EXPECTED)
   .openapi({
     type: "object",
     additionalProperties: { type: "string" },

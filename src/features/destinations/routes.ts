@@ -304,7 +304,7 @@ function registerDestinationPreview(api: Api): void {
   });
 }
 
-const restoration = strict({ version: z.int({ error: "expected a whole number" }) });
+const restoration = strict({ version: z.int("expected a whole number") });
 
 function registerTransforms(api: Api): void {
   serve(api, "post", "/v1/destinations/{id}/transform/preview", previewTransform, {

@@ -41,10 +41,8 @@ const ANY_SECRET_EXPECTED = `expected ${SECRET_EXPECTED}, or, for another signat
 
 /** Whether a plain text fits the destination's signature forms is checked in validate.ts. */
 const signingSecret = z
-  .string({ error: ANY_SECRET_EXPECTED })
-  .refine((text) => secretBytes(text) !== undefined || isPlainTextSecret(text), {
-    error: ANY_SECRET_EXPECTED,
-  });
+  .string(ANY_SECRET_EXPECTED)
+  .refine((text) => secretBytes(text) !== undefined || isPlainTextSecret(text), ANY_SECRET_EXPECTED);
 
 /** The fields by which a caller chooses the signing secret, on creation and on rotation. */
 export const secretInput = {
@@ -81,7 +79,7 @@ export async function shownOfSecret(secret: string): Promise<ShownSecret> {
 
 const { url, ...otherTargetFields } = zodFieldsOf(targetFields);
 
-const statusField = z.enum(["active", "paused"], { error: 'expected "active" or "paused"' });
+const statusField = z.enum(["active", "paused"], 'expected "active" or "paused"');
 
 export const newDestination = strict({
   url,

@@ -44,7 +44,7 @@ export const secretRotation = strict({
         "rotations, at once.",
     ),
   secret_version: z
-    .int({ error: "expected a whole number" })
+    .int("expected a whole number")
     .optional()
     .describe("The version to replace, so that a repeated request does not rotate twice."),
 }).openapi("SecretRotation");

@@ -10,7 +10,7 @@ export const newErasure = strict({
     .optional()
     .describe("Only events that were accepted before this time; it is after `since`, and now by default."),
   everything: z
-    .literal(true, { error: "expected true, or nothing" })
+    .literal(true, "expected true, or nothing")
     .optional()
     .describe("All events of the tenant up to now."),
 }).openapi("NewErasure", {

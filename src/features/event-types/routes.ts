@@ -42,7 +42,7 @@ const tags = ["Event types"];
 const VERSION_EXPECTED = "expected the number of a version, such as 2";
 const version = z
   .string()
-  .regex(/^[1-9][0-9]{0,14}$/, { error: VERSION_EXPECTED })
+  .regex(/^[1-9][0-9]{0,14}$/, VERSION_EXPECTED)
   .transform(Number)
   .openapi({ type: "integer", description: "The version's number.", example: 2 });
 const versionParam = typeParam.extend({ version });

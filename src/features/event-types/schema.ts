@@ -66,7 +66,7 @@ export type EventTypeView = z.infer<typeof typeSchema>;
 const DOCUMENT_EXPECTED = "expected an OpenAPI document: an object, or its text as YAML or JSON";
 
 export const eventTypeImport = strict({
-  document: z.union([z.string(), z.record(z.string(), z.unknown())], { error: DOCUMENT_EXPECTED }).openapi({
+  document: z.union([z.string(), z.record(z.string(), z.unknown())], DOCUMENT_EXPECTED).openapi({
     description:
       "An OpenAPI document, or its text as YAML or JSON. Its `webhooks` are the types; `x-breakwater-conversion` of an operation " +
       "is the conversion of a schema that has changed.",
@@ -107,9 +107,7 @@ const conversion = textField(`a text of at most ${MOST_TEMPLATE} characters`, {
     "transformations.",
 );
 
-const schema = z
-  .unknown()
-  .refine((given) => given !== undefined && given !== null, { error: "expected a JSON Schema" });
+const schema = z.unknown().refine((given) => given !== undefined && given !== null, "expected a JSON Schema");
 
 export const newEventVersion = strict({
   schema: schema.describe("A JSON Schema of `data`, as an event type's."),

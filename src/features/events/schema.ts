@@ -75,7 +75,7 @@ const optionFields = {
         "does not give up earlier. Counts from when the event is accepted, or from `deliver_at`.",
     ),
   headers: recordOf(headerName, headerValue, { error: "expected an object of strings" })
-    .refine(areFewAndSmall, { error: HEADERS_EXPECTED })
+    .refine(areFewAndSmall, HEADERS_EXPECTED)
     .optional()
     .openapi({
       type: "object",

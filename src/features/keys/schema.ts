@@ -35,7 +35,7 @@ export const newKeySchema = strict({
       "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
     ),
   confirm: z
-    .enum(["dashboard"], { error: 'expected "dashboard"' })
+    .enum(["dashboard"], 'expected "dashboard"')
     .nullish()
     .describe(
       "`dashboard`: changes that an agent makes with this key wait until a person approves them in the dashboard. The key may " +

@@ -10,7 +10,7 @@ const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;
 const EMAIL_EXPECTED = "expected an email address of at most 254 characters";
 const URL_EXPECTED = "expected an https URL";
 
-const kind = z.enum(noticeKinds, { error: KIND_EXPECTED }).openapi({
+const kind = z.enum(noticeKinds, KIND_EXPECTED).openapi({
   example: "slack",
   description:
     "`slack`, `discord` and `teams`: an incoming webhook of that service. `webhook`: an event `endpoint.notice`, signed with " +
@@ -21,18 +21,18 @@ const on = wordList(noticeEvents, `a list of some of ${noticeEvents.join(", ")},
     "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
 );
 const minutes = wholeNumberFrom(1, 1440, " of minutes");
-const language = z.enum(portalLanguages, { error: `expected one of ${portalLanguages.join(", ")}` });
+const language = z.enum(portalLanguages, `expected one of ${portalLanguages.join(", ")}`);
 
 export const newNoticeChannel = strict({
   kind,
-  url: z.string({ error: URL_EXPECTED }).optional().openapi({
+  url: z.string(URL_EXPECTED).optional().openapi({
     description:
       "Where notices are posted; for `mail` absent. It is stored sealed, and shown without path and query.",
     example: "https://hooks.slack.com/services/T000/B000/XXXX",
   }),
   email: z
-    .email({ error: EMAIL_EXPECTED })
-    .max(254, { error: EMAIL_EXPECTED })
+    .email(EMAIL_EXPECTED)
+    .max(254, EMAIL_EXPECTED)
     .optional()
     .describe("Where mails go, of the kind `mail`."),
   on: on.default([...noticeEvents]),

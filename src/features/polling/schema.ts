@@ -14,9 +14,9 @@ function wholeNumber(most: number, fallback: number, description: string, least 
   const error = `expected a whole number from ${least} to ${most}`;
   return z
     .string()
-    .regex(/^\d{1,6}$/, { error })
+    .regex(/^\d{1,6}$/, error)
     .transform(Number)
-    .refine((given) => given >= least && given <= most, { error })
+    .refine((given) => given >= least && given <= most, error)
     .default(fallback)
     .openapi({ type: "integer", minimum: least, maximum: most, default: fallback, description });
 }
@@ -43,7 +43,7 @@ const EVENT_EXPECTED = "expected the id of an event of the page";
 
 /** The number of an event. */
 const eventField = z
-  .string({ error: EVENT_EXPECTED })
+  .string(EVENT_EXPECTED)
   .transform((given, ctx): number => {
     const number = eventNumber(given);
     if (number !== undefined) return number;

@@ -25,8 +25,8 @@ export const newPortalLink = strict({
     ),
   ...zodFieldsOf(appearanceFields),
   return_url: z
-    .string({ error: RETURN_EXPECTED })
-    .refine(isHttpsUrl, { error: RETURN_EXPECTED })
+    .string(RETURN_EXPECTED)
+    .refine(isHttpsUrl, RETURN_EXPECTED)
     .nullish()
     .describe("A page of yours (https) that each page of the portal links back to."),
 }).openapi("NewPortalLink");

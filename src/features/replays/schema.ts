@@ -37,7 +37,7 @@ export const newReplay = strict({
     .default(100)
     .describe("The rate at first; it adapts between a tenth and ten times of this."),
   include: z
-    .enum(includes, { error: 'expected "dead", "delivered" or "missing"' })
+    .enum(includes, 'expected "dead", "delivered" or "missing"')
     .default("dead")
     .describe(
       "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +

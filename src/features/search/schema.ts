@@ -84,10 +84,10 @@ const Q_EXPECTED = `expected an id, or words and conditions, of 1 to ${MOST_CHAR
 
 export const searchQuery = strict({
   q: z
-    .string({ error: Q_EXPECTED })
+    .string(Q_EXPECTED)
     .trim()
-    .min(1, { error: Q_EXPECTED })
-    .max(MOST_CHARACTERS, { error: Q_EXPECTED })
+    .min(1, Q_EXPECTED)
+    .max(MOST_CHARACTERS, Q_EXPECTED)
     .openapi({
       description:
         "An id of anything, or words and conditions: `type:`, `tag:`, `tenant:`, `since:` and `until:`, and for deliveries " +

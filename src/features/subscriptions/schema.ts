@@ -9,17 +9,15 @@ const CURSOR_EXPECTED = "expected a cursor that this server has given, or null";
 const milliseconds = wholeNumberOf("milliseconds, a whole number that is not negative", 0).nullish();
 
 const subscribed = {
-  name: z.string({ error: NAME_EXPECTED }).max(256, { error: NAME_EXPECTED }),
-  arguments: z.record(z.string(), z.unknown(), { error: ARGUMENTS_EXPECTED }).default({}),
+  name: z.string(NAME_EXPECTED).max(256, NAME_EXPECTED),
+  arguments: z.record(z.string(), z.unknown(), ARGUMENTS_EXPECTED).default({}),
 };
 
 const URL_EXPECTED = "expected an https URL";
-const urlField = z
-  .string({ error: URL_EXPECTED })
-  .max(2048, { error: `${URL_EXPECTED} of at most 2048 characters` });
+const urlField = z.string(URL_EXPECTED).max(2048, `${URL_EXPECTED} of at most 2048 characters`);
 
 const resumed = {
-  cursor: z.string({ error: CURSOR_EXPECTED }).nullish(),
+  cursor: z.string(CURSOR_EXPECTED).nullish(),
   maxAgeMs: milliseconds,
 };
 
@@ -28,18 +26,18 @@ export const subscribeParams = z.object({
   ...resumed,
   delivery: z.object(
     {
-      mode: z.string({ error: "expected webhook" }),
+      mode: z.string("expected webhook"),
       url: urlField,
-      secret: z.string({ error: "expected whsec_ and the base64 of 24 to 64 random bytes" }),
+      secret: z.string("expected whsec_ and the base64 of 24 to 64 random bytes"),
     },
-    { error: 'expected {"mode": "webhook", "url": …, "secret": …}' },
+    'expected {"mode": "webhook", "url": …, "secret": …}',
   ),
   ttlMs: milliseconds,
 });
 
 export const unsubscribeParams = z.object({
   ...subscribed,
-  delivery: z.object({ url: urlField }, { error: 'expected {"url": …}' }),
+  delivery: z.object({ url: urlField }, 'expected {"url": …}'),
 });
 
 const MOST_POLLED = 100;
@@ -52,7 +50,7 @@ export const pollParams = z.object({
     .transform((asked) => Math.min(asked, MOST_POLLED)),
 });
 
-export const listParams = z.object({ cursor: z.string({ error: CURSOR_EXPECTED }).nullish() });
+export const listParams = z.object({ cursor: z.string(CURSOR_EXPECTED).nullish() });
 
 export type SubscribeParams = z.output<typeof subscribeParams>;
 export type UnsubscribeParams = z.output<typeof unsubscribeParams>;

@@ -371,7 +371,7 @@ const portableDestination = strict({
   ),
   ...portableFields,
   omitted: z
-    .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
+    .array(z.enum(sealedFields, OMITTED_EXPECTED), OMITTED_EXPECTED)
     .optional()
     .describe(
       "The parts of the destination that the document lacks. Without its secret it gets a new one when it is created; " +
@@ -382,7 +382,7 @@ const portableDestination = strict({
 type Portable = z.infer<typeof portableDestination>;
 
 export const tenantDocument = strict({
-  version: z.literal(1, { error: "expected 1" }),
+  version: z.literal(1, "expected 1"),
   exported_at: z.string().optional().describe("When it was exported; ignored on import."),
   tenant: z
     .string()

@@ -7,7 +7,7 @@ import { type AgentCall, beginning, outside } from "./tool.ts";
 
 function idField(kind: keyof typeof idPatterns, example: string) {
   const error = `expected an id of the kind ${kind === "agentAction" ? "action" : kind}, as ${example}`;
-  return z.string({ error }).regex(idPatterns[kind], { error }).openapi({ example });
+  return z.string(error).regex(idPatterns[kind], error).openapi({ example });
 }
 
 export const actionIdField = idField("agentAction", "act_8m2x0f7q9a4r6t1v3w5y");
