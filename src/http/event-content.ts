@@ -4,11 +4,10 @@
  * take it.
  */
 import type { MiddlewareHandler } from "hono";
-import { joined } from "../core/bundle.ts";
 import { Content } from "../core/content.ts";
 import { atField } from "../core/result.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
-import { readAtMost, replaceBody } from "./json-body.ts";
+import { readWhole, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
 
 /** Fields that are lists: the query names them once for each entry. */
@@ -72,7 +71,6 @@ export function isMediaType(given: string): boolean {
 }
 
 async function contentOf(c: ApiContext, contentType: string, maxBytes: number): Promise<Content | undefined> {
-  const chunks: Uint8Array[] = [];
-  const isWhole = await readAtMost(c.req.raw, maxBytes, (chunk) => chunks.push(chunk));
-  return isWhole ? new Content(contentType, joined(chunks)) : undefined;
+  const bytes = await readWhole(c.req.raw, maxBytes);
+  return bytes && new Content(contentType, bytes);
 }

@@ -37,10 +37,8 @@ export function jsonBody({
     const type = c.req.header("content-type");
     const isJson = JSON_TYPE.test(type ?? "");
     if (!isJson && !mayBeEmpty) return unsupportedType(type, types);
-    const chunks: Uint8Array[] = [];
-    const isWhole = await readAtMost(c.req.raw, maxBytes, (chunk) => chunks.push(chunk));
-    if (!isWhole) return problem(413, `The body is larger than ${maxBytes} bytes.`);
-    const bytes = joined(chunks);
+    const bytes = await readWhole(c.req.raw, maxBytes);
+    if (!bytes) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     if (mayBeEmpty && bytes.byteLength === 0) {
       replaceBody(c, {});
       return next();
@@ -114,6 +112,13 @@ export async function readAtMost(request: Request, max: number, take: (chunk: Ui
     else if (size > max + MAX_DRAINED) break;
   }
   return size <= max;
+}
+
+/** The body; undefined when it is larger than `max` bytes. */
+export async function readWhole(request: Request, max: number) {
+  const chunks: Uint8Array[] = [];
+  const isWhole = await readAtMost(request, max, (chunk) => chunks.push(chunk));
+  return isWhole ? joined(chunks) : undefined;
 }
 
 type Parsed =

@@ -3,7 +3,6 @@
  * tools are in reading.ts and changing.ts. No session and no stream: each POST is answered by one JSON object.
  */
 import { Hono, type MiddlewareHandler } from "hono";
-import { joined } from "../../core/bundle.ts";
 import { EVENTS_EXTENSION, OUTSIDE } from "../../core/mcp-events.ts";
 import { refuseWithout } from "../../core/principal.ts";
 import type { Refused } from "../../core/result.ts";
@@ -15,7 +14,7 @@ import { servicesOf } from "../../services.ts";
 import type { ApiOptions } from "../api.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import { type ApiContext, type ApiEnv, withServices } from "../context.ts";
-import { encodingFault, parseJson, readAtMost } from "../json-body.ts";
+import { encodingFault, parseJson, readWhole } from "../json-body.ts";
 import { failedRequest, onError, problem, retryAfterOf, serverStatusOf } from "../problems.ts";
 import { changingTools } from "./changing.ts";
 import { changingEventMethods, eventsResult } from "./events.ts";
@@ -92,10 +91,9 @@ async function readMessage(request: Request) {
     return rpcFault(415, "notARequest", "expected Content-Type: application/json");
   const encoding = encodingFault(request.headers);
   if (encoding) return rpcFault(415, "notARequest", encoding);
-  const chunks: Uint8Array[] = [];
-  if (!(await readAtMost(request, MOST_BYTES, (chunk) => chunks.push(chunk))))
-    return rpcFault(413, "notARequest", `The body is larger than ${MOST_BYTES} bytes`);
-  const parsed = parseJson(joined(chunks), JSON.parse);
+  const bytes = await readWhole(request, MOST_BYTES);
+  if (!bytes) return rpcFault(413, "notARequest", `The body is larger than ${MOST_BYTES} bytes`);
+  const parsed = parseJson(bytes, JSON.parse);
   if (parsed.kind === "fault") return rpcFault(400, "unparseable", `The body ${parsed.fault}`);
   return messageIn(parsed.value, request.headers);
 }

@@ -1,8 +1,7 @@
 /** Answers for all pages: to internal failures, to forms that cannot be read, and to too many requests. */
 import type { Context, Env, MiddlewareHandler } from "hono";
-import { joined } from "../../core/bundle.ts";
 import type { Principal } from "../../core/principal.ts";
-import { readAtMost } from "../../http/json-body.ts";
+import { readWhole } from "../../http/json-body.ts";
 import { serverStatusOf } from "../../http/problems.ts";
 import { clientOf, overPageLimit } from "../../http/rate-limit.ts";
 import { faultOf, logToConsole } from "../../log.ts";
@@ -72,10 +71,10 @@ export function readableForm<E extends PagesEnv>(
 
 /** Handlers get the form that has been read here. */
 async function formFault({ req }: Context, most: number): Promise<400 | 413 | undefined> {
-  const chunks: Uint8Array[] = [];
-  if (!(await readAtMost(req.raw, most, (chunk) => chunks.push(chunk)))) return 413;
+  const body = await readWhole(req.raw, most);
+  if (!body) return 413;
   const { url, method, headers } = req.raw;
-  req.raw = new Request(url, { method, headers, body: joined(chunks) });
+  req.raw = new Request(url, { method, headers, body });
   if (!/^\s*multipart\/form-data/i.test(req.header("content-type") ?? "")) return undefined;
   return req.parseBody().then(
     () => undefined,
