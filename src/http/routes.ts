@@ -26,8 +26,10 @@ export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, 
   return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
 }
 
+type Method = "get" | "post" | "put" | "patch" | "delete";
+
 /** The method and the path; the service's permission is required before the other middleware. */
-export function routeTo<const M extends "get" | "post" | "put" | "patch" | "delete", const P extends string>(
+export function routeTo<const M extends Method, const P extends string>(
   method: M,
   path: P,
   { permission }: Readonly<{ permission: Permission }>,
@@ -35,6 +37,10 @@ export function routeTo<const M extends "get" | "post" | "put" | "patch" | "dele
 ) {
   return { method, path, middleware: [permitting(permission), ...others] };
 }
+
+/** For a path that the route of one thing, such as `/v1/replays/{id}`, would match too. */
+export const postOnly: MiddlewareHandler<ApiEnv> = async (c, next) =>
+  c.req.method === "POST" ? next() : c.notFound();
 
 /** The problems of a route beside those that every request may meet; `body`: those of a JSON body. */
 type Problems = ProblemStatus | "body";
@@ -66,7 +72,6 @@ function refusals<const P extends readonly Problems[]>(problems: P) {
   return problemResponses(...([401, 403, ...statuses] as StatusOf<P[number]>[]));
 }
 
-type Method = "get" | "post" | "put" | "patch" | "delete";
 /** The `{id}` of a path needs no schema of the route's own. */
 type ParamsOf<Path> = z.ZodType<Path extends `${string}{id}${string}` ? z.output<typeof idParam> : unknown>;
 type Nothing = z.ZodType<unknown>;

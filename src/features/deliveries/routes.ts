@@ -2,7 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
-import { answers, routeTo, serve } from "../../http/routes.ts";
+import { answers, postOnly, routeTo, serve } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
 import { cursorAfter, documented, pageOf, pageWithNext } from "../parameters.ts";
 import { getAttempt } from "./attempts.ts";
@@ -98,8 +98,7 @@ export function registerDeliveries(api: Api): void {
     responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
   });
 
-  for (const path of ["/v1/deliveries/retry", "/v1/deliveries/repair"])
-    api.use(path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  for (const path of ["/v1/deliveries/retry", "/v1/deliveries/repair"]) api.use(path, postOnly);
   serve(api, "post", "/v1/deliveries/retry", retryDeliveries, {
     summary: "Send several deliveries again",
     tags,

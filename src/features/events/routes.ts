@@ -11,7 +11,7 @@ import { refusesOwnAttempts } from "../../http/loops.ts";
 import { eventLines, NDJSON, withLine, withLines } from "../../http/ndjson.ts";
 import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
-import { alsoAs, answers, jsonAnswer, jsonRequest, serve } from "../../http/routes.ts";
+import { alsoAs, answers, jsonAnswer, jsonRequest, postOnly, serve } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import { idempotencyKey, pageOf } from "../parameters.ts";
 import {
@@ -37,7 +37,7 @@ import { eventView, findEvents, getEvent, postEvents } from "./service.ts";
 
 export function registerEvents(api: Api): void {
   // Before the route of one event, whose path would match `batch`.
-  api.use(postManyRoute.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  api.use(postManyRoute.path, postOnly);
   api.openapi(
     postManyRoute,
     async (c) => {

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Api } from "../../http/context.ts";
 import { problemOf, problemSchema } from "../../http/problems.ts";
-import { answers, serve } from "../../http/routes.ts";
+import { answers, postOnly, serve } from "../../http/routes.ts";
 import { cursorParam, documented, limitParam, pageOf, pageWithNext, strict } from "../parameters.ts";
 import { MOST_DESTINATIONS, newReplay, replaySchema, replayStates, replaysAtOnce } from "./schema.ts";
 import {
@@ -44,7 +44,7 @@ export function registerReplays(api: Api): void {
     responses: answers(201, replaySchema, "The replay; it starts at once.", "body", 404, 409),
   });
 
-  api.use("/v1/replays/batch", async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  api.use("/v1/replays/batch", postOnly);
   serve(api, "post", "/v1/replays/batch", startReplays, {
     summary: "Start replays of several destinations",
     tags,
