@@ -128,6 +128,7 @@ async function resultOf(
   const unknown = rpcFault(isStateless ? 404 : 200, "unknownMethod", unknownText);
   const invalid = (message: string) => rpcFault(200, "invalidParams", message);
   const caller = callerOfAgent(c);
+  const needsApproval = c.get("principal").confirm === true;
   switch (method) {
     case "tools/list":
       if (params.cursor !== undefined)
@@ -139,7 +140,6 @@ async function resultOf(
       const { arguments: given = {} } = params;
       if (fieldsOf(given) === undefined) return invalid("params.arguments is not an object");
       const origin = new URL(c.req.url).origin;
-      const needsApproval = c.get("principal").confirm === true;
       return callTool(tool, { ...caller, origin, needsApproval }, given);
     }
     case "server/discover": {
@@ -155,10 +155,8 @@ async function resultOf(
     }
     case "ping":
       return isStateless ? unknown : {};
-    default: {
-      const needsApproval = c.get("principal").confirm === true;
+    default:
       return (await eventsResult({ caller, needsApproval, requestUrl: c.req.url }, request)) ?? unknown;
-    }
   }
 }
 
