@@ -9,6 +9,7 @@ import type { Caller, Service } from "../features/service.ts";
 import { permitting } from "./auth.ts";
 import { type Api, type ApiContext, type ApiEnv, callerIn } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
+import type { Method } from "./openapi/document.ts";
 import type { ProblemStatus } from "./problem-types.ts";
 import { answerOf, problemResponses, type RefusalStatus } from "./problems.ts";
 
@@ -25,8 +26,6 @@ export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, s
 export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
   return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
 }
-
-type Method = "get" | "post" | "put" | "patch" | "delete";
 
 /** The method and the path; the service's permission is required before the other middleware. */
 export function routeTo<const M extends Method, const P extends string>(

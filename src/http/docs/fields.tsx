@@ -4,7 +4,7 @@
  */
 import type { Child, FC } from "hono/jsx";
 import { Prose } from "../../pages/ui/parts.tsx";
-import { resolved, type SchemaObject, type Schemas } from "../openapi/examples.ts";
+import { resolved, type SchemaObject, type Schemas, schemaNameOf } from "../openapi/examples.ts";
 
 /** The address of a chapter within the page. */
 export function anchorOf(title: string): string {
@@ -123,7 +123,7 @@ function fieldOf(name: string, schema: SchemaObject, isRequired: boolean): Docum
 
 /** The type in words: "list of Delivery", "integer or null". */
 export function typeWords(schema: SchemaObject): TypeWord[] {
-  const name = schema.$ref?.split("/").at(-1);
+  const name = schemaNameOf(schema);
   if (name !== undefined) return [{ text: name, schema: name }];
   if (schema.allOf) return schema.allOf.flatMap(typeWords).slice(0, 1);
   const choices = choicesOf(schema).map(typeWords);

@@ -1,7 +1,7 @@
 /** `/llms.txt`: the reference in short, as Markdown, for agents that write code against this deployment (https://llmstxt.org). */
 import { recipeOf } from "../../core/signature-forms.ts";
 import { snippetOf } from "../../pages/portal/snippets.ts";
-import type { Document } from "../openapi/document.ts";
+import { type Document, neededScope } from "../openapi/document.ts";
 import { problemStatuses, problemTypes } from "../problem-types.ts";
 import { curlOf, operationsOf } from "./reference.tsx";
 import { remedies, steps } from "./remedies.ts";
@@ -44,7 +44,7 @@ function exampleOf(document: Document, origin: string, path: string): string {
 
 function operationsIn(document: Document, tag: string): string {
   const lines = operationsOf(document, tag).map(({ method, path, operation }) => {
-    const scope = operation.security[0]?.bearer?.join(", ");
+    const scope = neededScope(operation);
     return `- \`${method.toUpperCase()} ${path}\`: ${operation.summary}${scope ? ` (scope \`${scope}\`)` : ""}`;
   });
   return [`### ${tag}`, "", ...lines].join("\n");

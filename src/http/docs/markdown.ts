@@ -1,5 +1,5 @@
 /** `/openapi.md`: the OpenAPI document as Markdown, each operation and each schema under a heading of its own. */
-import type { Document, Operation } from "../openapi/document.ts";
+import { type Document, neededScope, type Operation } from "../openapi/document.ts";
 import { resolved, type SchemaObject } from "../openapi/examples.ts";
 import { type DocumentedField, documentedFieldsOf, typeWords } from "./fields.tsx";
 import { curlOf, type DescribedOperation, operationsOf, parameterFields } from "./reference.tsx";
@@ -28,7 +28,7 @@ function operationText(document: Document, described: DescribedOperation, origin
   const { method, path, operation } = described;
   const { schemas } = document.components;
   const { summary, description, security, requestBody } = operation;
-  const scope = security.flatMap((way) => Object.values(way).flat())[0];
+  const scope = neededScope(operation);
   const access = security.length === 0 ? "without a key" : scope ? `scope \`${scope}\`` : "any key";
   const bodies = Object.entries(requestBody?.content ?? {}).flatMap(([type, { schema }]) => [
     `Body, \`${type}\`:`,

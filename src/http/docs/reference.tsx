@@ -5,8 +5,14 @@ import { shellQuoted } from "../../features/events/curl.ts";
 import { DocumentHead, ProductName, Skip } from "../../pages/dashboard/components/layout.tsx";
 import { PolicyTable } from "../../pages/dashboard/simulator/page.tsx";
 import { Prose } from "../../pages/ui/parts.tsx";
-import type { Document, Method, Operation, Parameter } from "../openapi/document.ts";
-import { resolved, type SchemaObject } from "../openapi/examples.ts";
+import {
+  type Document,
+  type Method,
+  neededScope,
+  type Operation,
+  type Parameter,
+} from "../openapi/document.ts";
+import { resolved, type SchemaObject, schemaNameOf } from "../openapi/examples.ts";
 import { type ProblemStatus, problemStatuses, problemTypes } from "../problem-types.ts";
 import { problemExample } from "../problems.ts";
 import {
@@ -168,9 +174,9 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
   );
 };
 
-const Scope: FC<{ operation: Operation }> = ({ operation: { security } }) => {
-  const [scope] = security.flatMap((way) => Object.values(way).flat());
-  if (security.length === 0) return <span class="soft">without a key</span>;
+const Scope: FC<{ operation: Operation }> = ({ operation }) => {
+  const scope = neededScope(operation);
+  if (operation.security.length === 0) return <span class="soft">without a key</span>;
   return (
     <span class="soft">
       {scope === undefined ? "any key" : "scope "}
@@ -249,7 +255,7 @@ type BodyProps = Readonly<{ type: string; schema: SchemaObject; example: unknown
 
 /** The name of the schema where it has one, else its fields; and an example. */
 const ResponseBody: FC<BodyProps> = ({ type, schema, example, document }) => {
-  const names = [schema, ...(schema.allOf ?? [])].flatMap(({ $ref }) => $ref?.split("/").at(-1) ?? []);
+  const names = [schema, ...(schema.allOf ?? [])].flatMap((part) => schemaNameOf(part) ?? []);
   const own = schema.allOf?.filter(({ $ref }) => $ref === undefined) ?? (schema.$ref ? [] : [schema]);
   const fields = own.flatMap((part) => documentedFieldsOf(part, document.components.schemas));
   const text = typeof example === "string" ? example : JSON.stringify(example, null, 2);
@@ -289,7 +295,7 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
   const ofRequests = Object.values(paths)
     .flatMap((methods) => Object.values(methods))
     .flatMap(({ requestBody }) => Object.values(requestBody?.content ?? {}))
-    .map(({ schema }) => schema.$ref?.split("/").at(-1));
+    .map(({ schema }) => schemaNameOf(schema));
   const responses = Object.values(paths).flatMap((methods) =>
     Object.values(methods).map((one) => one.responses),
   );

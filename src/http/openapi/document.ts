@@ -115,6 +115,11 @@ export type Operation = Readonly<{
   >;
 }>;
 
+/** The scope that an operation needs; undefined where any key will do, or none is needed. */
+export function neededScope({ security }: Operation): string | undefined {
+  return security.flatMap((way) => Object.values(way).flat())[0];
+}
+
 export type Method = "get" | "post" | "put" | "patch" | "delete";
 
 type Tag = Readonly<{

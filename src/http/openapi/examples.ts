@@ -546,20 +546,20 @@ export type Schemas = Readonly<Record<string, SchemaObject>>;
 
 /** The schema that this one refers to; itself where it is no reference. */
 export function resolved(schema: SchemaObject, schemas: Schemas): SchemaObject {
-  const name = nameOf(schema);
+  const name = schemaNameOf(schema);
   const target = name === undefined ? undefined : schemas[name];
   return target === undefined ? schema : resolved(target, schemas);
 }
 
 /** The name of the schema that this one refers to. */
-function nameOf({ $ref }: SchemaObject): string | undefined {
+export function schemaNameOf({ $ref }: SchemaObject): string | undefined {
   return $ref?.split("/").at(-1);
 }
 
 /** An example of a schema: its required fields, and those that have an example of their own. */
 export function exampleOf(given: SchemaObject, schemas: Schemas): unknown {
   const schema = resolved(given, schemas);
-  const fields = schemaExamples[nameOf(given) ?? ""];
+  const fields = schemaExamples[schemaNameOf(given) ?? ""];
   if (fields !== undefined) return exampleObject(schema, schemas, fields);
   const value = schema.example ?? schema.default ?? schema.const ?? schema.enum?.[0];
   if (value !== undefined) return value;

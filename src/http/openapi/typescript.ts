@@ -3,7 +3,7 @@
  * each named schema. So the compiler checks a client in TypeScript against the API.
  */
 import type { Document, Media, Method, Operation, Parameter } from "./document.ts";
-import type { SchemaObject } from "./examples.ts";
+import { type SchemaObject, schemaNameOf } from "./examples.ts";
 
 /** The text of a `.d.ts` file that needs nothing else. */
 export function typesOf({ info, paths, components }: Document): string {
@@ -49,8 +49,9 @@ function contentOf(content: Readonly<Record<string, Media>> = {}): string {
 
 /** The TypeScript type of a schema; `unknown` where it has no type. */
 function typeOf(schema: SchemaObject): string {
-  const { $ref, anyOf, oneOf = anyOf, allOf, type } = schema;
-  if ($ref) return $ref.split("/").at(-1) ?? "unknown";
+  const { anyOf, oneOf = anyOf, allOf, type } = schema;
+  const name = schemaNameOf(schema);
+  if (name !== undefined) return name;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum) return unionOf(schema.enum.map((value) => JSON.stringify(value)));
   if (oneOf) return unionOf(oneOf.map(typeOf));
