@@ -187,24 +187,18 @@ export function rangeErrors(since: number | undefined, until: number | undefined
   return errorAt("until", `is ${isoTime(until)}`, `a time after since, ${isoTime(since)}`);
 }
 
+export const EVENT_TYPE_WORDS = `letters, digits, _ and -, in parts joined by dots, at most ${MAX_EVENT_TYPE} characters`;
+
 /** An event type: `invoice.paid`. */
-export const eventType = textField(
-  "letters, digits, _ and -, in parts joined by dots, at most 128 characters",
-  {
-    max: MAX_EVENT_TYPE,
-    pattern: EVENT_TYPE,
-  },
-).openapi({ example: "invoice.paid" });
+export const eventType = textField(EVENT_TYPE_WORDS, { max: MAX_EVENT_TYPE, pattern: EVENT_TYPE }).openapi({
+  example: "invoice.paid",
+});
 
 export const eventTag = textField("1 to 64 letters, digits and _ . : / @ = + -", {
   pattern: /^[A-Za-z0-9_.:/@=+-]{1,64}$/,
 }).openapi({ example: "import-2026-11" });
 
-export const tenantName = textField(TENANT_WORDS, {
-  pattern: TENANT_NAME,
-}).openapi({
-  example: "default",
-});
+export const tenantName = textField(TENANT_WORDS, { pattern: TENANT_NAME }).openapi({ example: "default" });
 
 /** A pattern of event types: `invoice.paid`, `invoice.*` or `*`. */
 export const eventTypePattern = textField(

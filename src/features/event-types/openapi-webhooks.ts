@@ -11,6 +11,7 @@ import { APPLICATORS, type JsonSchema, schemaFaults } from "../../core/json-sche
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { faultOfValue, isJsonObject } from "../../core/json-value.ts";
 import { MOST_TEMPLATE } from "../../core/transform/template.ts";
+import { EVENT_TYPE_WORDS, eventType } from "../parameters.ts";
 
 export type WebhookType = Readonly<{
   name: string;
@@ -78,8 +79,8 @@ function namesIn(key: string, map: Json): [name: string, path: Path][] {
 
 /** The webhook of that name, whose path item is at that place. */
 function readWebhook(document: Json, name: string, path: Path): WebhookType | WebhookFault[] {
-  const nameFault = faultOfName(name);
-  if (nameFault) return [faultAt(path, ...nameFault)];
+  if (!eventType.safeParse(name).success)
+    return [faultAt(path, "is not a valid name of an event type", EVENT_TYPE_WORDS)];
   const item = follow(document, path);
   if ("fault" in item) return [item];
   const operation = step(document, item, "post");
@@ -114,15 +115,8 @@ function isConversion(value: unknown): value is string {
 
 const MAX_DESCRIPTION = 1_000;
 const LONG_DESCRIPTION = (length: number) => `has a description of ${length} characters`;
-const MAX_NAME = 128;
-
-function faultOfName(name: string): readonly [fault: string, expected: string] | undefined {
-  if (name.length <= MAX_NAME && /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/.test(name)) return undefined;
-  return [
-    "is not a valid name of an event type",
-    `letters, digits, _ and -, in parts joined by dots, at most ${MAX_NAME} characters`,
-  ];
-}
+/** Characters of a key that are kept. */
+const MAX_KEY = 128;
 
 /** The media type of the body that is JSON; its value is undefined if there is none. */
 function contentOf(document: Json, operation: Place): Place | WebhookFault {
@@ -228,7 +222,7 @@ function placed(path: Path, pointer: string, rest: Pick<WebhookFault, "fault" | 
 /** Keys that a caller has chosen are cut: an answer does not repeat a document. */
 function pointerOf(path: Path): string {
   return path
-    .map((part) => `/${part.slice(0, MAX_NAME).replaceAll("~", "~0").replaceAll("/", "~1")}`)
+    .map((part) => `/${part.slice(0, MAX_KEY).replaceAll("~", "~0").replaceAll("/", "~1")}`)
     .join("");
 }
 
@@ -311,7 +305,7 @@ function reference(translation: Translation, ref: unknown, at: Path): unknown {
 
 /** The last step of the place, with a number where another has that name. */
 function nameFor({ names }: Translation, step: string): string {
-  const plain = step.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, MAX_NAME) || "schema";
+  const plain = step.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, MAX_KEY) || "schema";
   const taken = new Set(names.values());
   return taken.has(plain) ? `${plain}_${names.size}` : plain;
 }

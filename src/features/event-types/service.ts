@@ -34,7 +34,7 @@ import {
   removeEventType,
 } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
-import { eventType } from "../parameters.ts";
+import { EVENT_TYPE_WORDS, eventType } from "../parameters.ts";
 import { retentionErrors } from "../retention/field.ts";
 import { service, servicesAbout } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";
@@ -144,10 +144,8 @@ const MAX_EXAMPLE = 16 * 1024;
 
 /** The name is part of the path, and what is created: its faults are those of a field. */
 function nameErrors(name: string): FieldError[] {
-  const parsed = eventType.safeParse(name);
-  if (parsed.success) return [];
-  const expected = parsed.error.issues[0]?.message.replace(/^expected /, "") ?? "";
-  return errorAt("name", `is ${JSON.stringify(name.slice(0, 60))}`, expected);
+  if (eventType.safeParse(name).success) return [];
+  return errorAt("name", `is ${JSON.stringify(name.slice(0, 60))}`, EVENT_TYPE_WORDS);
 }
 
 /** The errors of a schema and its example, and of one that is missing where events are to be validated. */
