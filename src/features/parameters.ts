@@ -141,10 +141,7 @@ export function pageOf<T extends z.ZodType>(entry: T) {
 export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry: T) => unknown) {
   const data = entries.slice(0, limit);
   const last = data.at(-1);
-  return {
-    data,
-    next_cursor: last !== undefined && entries.length > limit ? encodeCursor(keyOf(last)) : null,
-  };
+  return pageWithNext(data, last !== undefined && entries.length > limit ? keyOf(last) : undefined);
 }
 
 /** A page after which the list continues at `next`; undefined: it was the last. */

@@ -82,8 +82,8 @@ function versionView(type: EventType, stored: StoredVersion): EventVersionView {
     example: storedExactly(example),
     conversion: version > 1 ? template : null,
     published_at: isoTime(publishedAt === 0 ? type.createdAt : publishedAt),
-    deprecated_at: deprecatedAt === null ? null : isoTime(deprecatedAt),
-    sunset_at: sunsetAt === null ? null : isoTime(sunsetAt),
+    deprecated_at: isoTime(deprecatedAt),
+    sunset_at: isoTime(sunsetAt),
   };
 }
 
@@ -323,8 +323,8 @@ export const checkEventVersion = typeService(
       own[broken.kind] += 1;
       if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
     }
-    const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
-    return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
+    const looked_back_to = isoTime(lookedBackTo ?? null);
+    return ok<VersionCheck>({ looked_back_to, skipped, tenants: [...tenants.values()] });
   },
 );
 

@@ -13,18 +13,17 @@ import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
 import { alsoAs, answers, jsonAnswer, jsonRequest, postOnly, serve } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
-import { idempotencyKey, pageOf } from "../parameters.ts";
+import { isoTime } from "../../time.ts";
+import { cursorAfter, idempotencyKey, pageOf } from "../parameters.ts";
 import {
   acceptedEvent,
   acceptedEvents,
   anyContent,
   contentQuery,
-  cursorAt,
   eventQuery,
   eventSchema,
   listedEvent,
   lookedBack,
-  lookedBackView,
   MAX_BATCH,
   MAX_BATCH_BYTES,
   MAX_EVENT_BYTES,
@@ -32,6 +31,7 @@ import {
   newEventLines,
   newEvents,
   ofOne,
+  placesIn,
 } from "./schema.ts";
 import { eventView, findEvents, getEvent, postEvents } from "./service.ts";
 
@@ -89,8 +89,8 @@ export function registerEvents(api: Api): void {
         ...eventView(event),
         ...(data && (data.get(event.id) ?? { data: null })),
       })),
-      next_cursor: next ? cursorAt(next) : null,
-      looked_back_to: lookedBackView(lookedBackTo),
+      next_cursor: cursorAfter(next && placesIn(next)),
+      looked_back_to: isoTime(lookedBackTo ?? null),
     }),
     responses: answers(
       200,

@@ -11,13 +11,11 @@ import { eventChannels } from "../../core/routing.ts";
 import { zodOf } from "../../core/zod-of.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import type { EventPosition } from "../../store/event-list.ts";
-import { isoTime } from "../../time.ts";
 import { deliverySchema } from "../deliveries/schema.ts";
 import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
 import {
   cursorParam,
   documented,
-  encodeCursor,
   eventTag,
   eventType,
   eventTypePattern,
@@ -265,16 +263,6 @@ export const eventPositions = z.array(position).min(1);
 /** Where a page begins, as its cursor has it. */
 export function placesIn(positions: readonly EventPosition[]): string[] {
   return positions.map((before) => (isEventNumber(before) ? eventId(before) : END));
-}
-
-/** The cursor of the page that begins at these positions. */
-export function cursorAt(positions: readonly EventPosition[]): string {
-  return encodeCursor(placesIn(positions));
-}
-
-/** @param at epoch ms */
-export function lookedBackView(at: number | undefined): string | null {
-  return at === undefined ? null : isoTime(at);
 }
 
 export const eventQuery = strict({

@@ -35,10 +35,10 @@ import {
   placesOf,
 } from "../deliveries/service.ts";
 import { storedDelivery } from "../deliveries/view.ts";
-import { type ListedEventJson, lookedBackView, placesIn } from "../events/schema.ts";
+import { type ListedEventJson, placesIn } from "../events/schema.ts";
 import { eventView } from "../events/service.ts";
 import { findKey } from "../keys/sql.ts";
-import { encodeCursor, rangeErrors } from "../parameters.ts";
+import { cursorAfter, rangeErrors } from "../parameters.ts";
 import { type Call, service } from "../service.ts";
 import {
   conditionFields,
@@ -84,7 +84,7 @@ async function deliveriesFound(
   const { entries, next } = listed.value;
   return ok({
     data: entries.map((entry) => ({ ...deliveryResult(entry), matched: "conditions" })),
-    next_cursor: next ? encodeCursor({ deliveries: placesOf(next) }) : null,
+    next_cursor: cursorAfter(next && { deliveries: placesOf(next) }),
     looked_back_to: null,
   });
 }
@@ -107,8 +107,8 @@ async function eventsFound(
   const deliveries = await deliveriesShown(services, ids);
   return {
     data: [...direct, ...others.map((one) => ({ ...eventResult(one), ...deliveries.get(one.event.id) }))],
-    next_cursor: next ? encodeCursor({ events: placesIn(next) }) : null,
-    looked_back_to: lookedBackView(lookedBackTo),
+    next_cursor: cursorAfter(next && { events: placesIn(next) }),
+    looked_back_to: isoTime(lookedBackTo ?? null),
   };
 }
 

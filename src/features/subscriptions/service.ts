@@ -270,7 +270,7 @@ async function renewed(call: Call, row: Destination, params: SubscribeParams): P
   if (after === undefined)
     return conflict("The subscription is being changed by other requests at the same time");
   changed("destination.changed", after, {
-    expires_at: { from: row.expiresAt === null ? null : isoTime(row.expiresAt), to: isoTime(expiresAt) },
+    expires_at: { from: isoTime(row.expiresAt), to: isoTime(expiresAt) },
   });
   if (row.status === "paused" && row.statusReason !== "manual") await resumeDestination(call, row.id);
   const refreshBefore = isoTime(expiresAt);

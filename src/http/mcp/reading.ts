@@ -17,7 +17,7 @@ import { previewDestination } from "../../features/destinations/preview.ts";
 import { destinationDraft, destinationViewFor } from "../../features/destinations/schema.ts";
 import { getDestination, getDestinations } from "../../features/destinations/service.ts";
 import { getEvent } from "../../features/events/service.ts";
-import { cursorParam, encodeCursor, pageFrom, strict, tenantName } from "../../features/parameters.ts";
+import { cursorAfter, cursorParam, pageFrom, strict, tenantName } from "../../features/parameters.ts";
 import { getReplay, replayView } from "../../features/replays/service.ts";
 import { searchQuery } from "../../features/search/schema.ts";
 import { search } from "../../features/search/service.ts";
@@ -163,7 +163,7 @@ export const readingTools: readonly Tool[] = [
     run: async (call, query) =>
       mapOk(await getDeliveries(call, query), ({ deliveries, next }) => ({
         deliveries: deliveries.map(deliveryRow),
-        next_cursor: next ? encodeCursor(placesOf(next)) : null,
+        next_cursor: cursorAfter(next && placesOf(next)),
       })),
   }),
 

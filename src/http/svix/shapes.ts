@@ -18,7 +18,7 @@ import {
   withFieldNames,
 } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
-import { encodeCursor } from "../../features/parameters.ts";
+import { cursorAfter } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { answerOf, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
@@ -159,7 +159,7 @@ export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T)
 
 /** A page of a list, with the position where it continues; undefined: it is the last one. */
 export function pageBefore<T>(data: readonly T[], next: unknown) {
-  const iterator = next === undefined ? null : encodeCursor(next);
+  const iterator = cursorAfter(next);
   return { data, iterator, prevIterator: null, done: iterator === null };
 }
 
