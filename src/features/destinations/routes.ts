@@ -371,7 +371,7 @@ const keySet = createRoute({
   request: { params: idParam },
   responses: {
     200: jsonAnswer(
-      z.object({ keys: z.array(jwkSchema) }).openapi("JsonWebKeySet"),
+      documented("JsonWebKeySet", { keys: z.array(jwkSchema) }),
       "The public keys; an empty list for a destination with a shared secret.",
     ),
     ...problemResponses(404, 429, 503),

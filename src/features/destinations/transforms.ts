@@ -23,7 +23,7 @@ import { isoTime } from "../../time.ts";
 import { actorSchema } from "../audit/schema.ts";
 import { actorOf } from "../audit/trail.ts";
 import { eventVersionOf, exampleIn } from "../event-types/service.ts";
-import { eventType, strict, time } from "../parameters.ts";
+import { documented, eventType, strict, time } from "../parameters.ts";
 import { shownSource, sourceIn, transformInput, transformShown } from "./fields.ts";
 import { destinationService } from "./one.ts";
 import { updateDestination, withoutExample } from "./service.ts";
@@ -54,7 +54,7 @@ const triedEvent = z.object({
     .describe("Which parts of the request differ."),
 });
 
-export const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi("TransformPreview");
+export const transformPreviewSchema = documented("TransformPreview", { events: z.array(triedEvent) });
 
 export type TransformPreview = z.infer<typeof transformPreviewSchema>;
 
@@ -179,9 +179,9 @@ const versionSchema = z.object({
     .describe("Null if there is a template, or if events are sent as they are."),
 });
 
-export const transformVersions = z
-  .object({ data: z.array(versionSchema).describe("The newest first; at most 101.") })
-  .openapi("TransformVersions");
+export const transformVersions = documented("TransformVersions", {
+  data: z.array(versionSchema).describe("The newest first; at most 101."),
+});
 
 export type TransformVersions = z.infer<typeof transformVersions>;
 

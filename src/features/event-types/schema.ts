@@ -146,9 +146,9 @@ export const eventVersionSchema = z
     required: ["version", "conversion", "published_at", "deprecated_at", "sunset_at"],
   });
 
-export const eventVersionsSchema = z
-  .object({ data: z.array(eventVersionSchema).describe("The newest first.") })
-  .openapi("EventVersions");
+export const eventVersionsSchema = documented("EventVersions", {
+  data: z.array(eventVersionSchema).describe("The newest first."),
+});
 
 export const versionEndpointSchema = documented("VersionEndpoint", {
   destination_id: z.string(),

@@ -180,7 +180,7 @@ export const acceptedEvent = documented("AcceptedEvent", {
 
 export type AcceptedEventJson = z.infer<typeof acceptedEvent>;
 
-export const acceptedEvents = z.object({ events: z.array(acceptedEvent) }).openapi("AcceptedEvents");
+export const acceptedEvents = documented("AcceptedEvents", { events: z.array(acceptedEvent) });
 
 export const eventSchema = documented("Event", {
   id: z.string(),

@@ -23,7 +23,7 @@ const fields = {
   updated_at: time.nullable(),
 };
 
-export const groupSchema = z.object(fields).openapi("Group");
+export const groupSchema = documented("Group", fields);
 
 export const groupWithState = documented("GroupWithState", {
   ...fields,

@@ -102,22 +102,20 @@ export const pollPage = documented("PollPage", {
 
 export const consumerList = documented("PollConsumers", {
   data: z.array(
-    z
-      .object({
-        name: z.string(),
-        lag: z.object({
-          events: z
-            .int()
-            .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
-          is_more: z.boolean().describe("Whether there are more than were counted."),
-          seconds: z.int().describe("How long the oldest of them has been ready to fetch."),
-        }),
-        pages: z.int().describe("Pages that are handed out."),
-        returned: z.int().describe("Returned events that will be handed out again."),
-        fetched_at: time.nullable().describe("Accurate to the minute."),
-        committed_at: time.nullable(),
-      })
-      .openapi("PollConsumer"),
+    documented("PollConsumer", {
+      name: z.string(),
+      lag: z.object({
+        events: z
+          .int()
+          .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
+        is_more: z.boolean().describe("Whether there are more than were counted."),
+        seconds: z.int().describe("How long the oldest of them has been ready to fetch."),
+      }),
+      pages: z.int().describe("Pages that are handed out."),
+      returned: z.int().describe("Returned events that will be handed out again."),
+      fetched_at: time.nullable().describe("Accurate to the minute."),
+      committed_at: time.nullable(),
+    }),
   ),
 });
 
