@@ -8,6 +8,7 @@
  * queue that a producer is bound to, the dead-letter queue among them.
  */
 import { basename, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { addressIn, projectRoot, readEnvironments, targetsIn, wranglerInTerminal } from "../wrangler.ts";
 import { type ConfigFault, configFaults, configNotes, type Environment } from "./config-faults.ts";
 import { createDatabases, databaseStates, databasesOf, migrateDatabases } from "./databases.ts";
@@ -156,7 +157,7 @@ async function waitForHealth(url: string | undefined, healthMs: number, print: P
         `The new code is live, but is not healthy after ${healthMs / 1000} s: ${answer.fault}.\n` +
           `Check: curl -i ${url}/v1/health; npx wrangler tail. To go back: npx wrangler rollback (docs/deploying.md).`,
       );
-    await new Promise((resume) => setTimeout(resume, POLL_MS));
+    await sleep(POLL_MS);
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { attemptsMade, deliveryText, remedyAnchor } from "../../../src/pages/ui/status-text.ts";
 import { type Breakwater, type Delivery, dataOf, ProblemError } from "../../src/breakwater.ts";
 import type { Command, CommandCall } from "../command.ts";
@@ -204,7 +205,7 @@ async function tail(call: CommandCall): Promise<void> {
       left -= 1;
       if (left <= 0) return undefined;
     }
-    await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
+    await sleep(RECONNECT_MS);
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Breakwater, dataOf, type NewReplay, type Replay } from "../../src/breakwater.ts";
 import type { Command } from "../command.ts";
 import { byId } from "../input.ts";
@@ -89,7 +90,7 @@ async function ended(api: Breakwater, started: Replay): Promise<Replay> {
     const { requeued, total, delivered, failed, state, reason } = replay;
     const why = reason ? `${state}: ${reason}` : state;
     progress(`${why}, ${requeued} of ${total ?? "?"} requeued, ${delivered} delivered, ${failed} failed`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await sleep(POLL_MS);
     replay = await replayOf(api, replay.id);
   }
   progress("");
