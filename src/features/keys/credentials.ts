@@ -1,18 +1,22 @@
 /** API keys: creating and hashing them, and their principals. */
 import { isInForce, keyToken } from "../../core/credentials.ts";
 import type { Principal } from "../../core/principal.ts";
-import { scopes } from "../../core/scopes.ts";
+import { type Scope, scopes } from "../../core/scopes.ts";
 import { newKeyId, randomText } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { type KeyCredentials, lookUpKey } from "./sql.ts";
 
-/** The principal of a stored key. Scopes that were edited into something else grant nothing. */
+/** The scopes of a stored key. What was edited into something else grants nothing. */
+export function scopesIn(stored: unknown): Scope[] {
+  return scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
+}
+
+/** The principal of a stored key. */
 export function principalOfCredentials(key: KeyCredentials): Principal {
   const { id, tenant, scopes: stored, destination, expiresAt, confirm } = key;
-  const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
   return {
     key: id,
-    scopes: given,
+    scopes: scopesIn(stored),
     ...(tenant !== null && { tenant }),
     ...(destination !== null && { destination }),
     ...(expiresAt !== null && { expiresAt }),

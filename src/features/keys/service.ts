@@ -15,14 +15,13 @@ import {
   ok,
   type Result,
 } from "../../core/result.ts";
-import { scopes } from "../../core/scopes.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
 import { type Call, service, tenantService } from "../service.ts";
-import { newKey } from "./credentials.ts";
+import { newKey, scopesIn } from "./credentials.ts";
 import { FUTURE_TIME, type KeyView, type NewKey, type NewPollKey } from "./schema.ts";
 import { type ApiKeyInsert, findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
 
@@ -155,13 +154,12 @@ async function inboxNamed(db: D1Database, id: string, tenant: string | undefined
   return row && isPolled(row) ? row : undefined;
 }
 
-/** Scopes that were edited into something else are left out. */
 function viewOf(row: StoredApiKey): KeyView {
   return {
     id: row.id,
     name: row.name,
     tenant: row.tenant,
-    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    scopes: scopesIn(row.scopes),
     destination_id: row.destination,
     // Returned even if it was edited into something else, because it binds the key.
     confirm: row.confirm === null ? null : "dashboard",
