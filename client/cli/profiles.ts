@@ -12,8 +12,8 @@ import { breakwaterClient } from "../src/breakwater.ts";
 import { CommandLineError, type Connection } from "./command.ts";
 import { remark } from "./output.ts";
 
-export type SavedProfile = Readonly<{ url: string; key: string }>;
-export type Profiles = Readonly<Record<string, SavedProfile>>;
+type SavedProfile = Readonly<{ url: string; key: string }>;
+type Profiles = Readonly<Record<string, SavedProfile>>;
 
 /** There is no profile to use. */
 export class NotSignedIn extends Error {}

@@ -1,4 +1,7 @@
-/** Base64 and its URL-safe alphabet (RFC 4648 §4 and §5), for bytes. */
+/**
+ * Base64 and its URL-safe alphabet (RFC 4648 §4 and §5), for bytes. Written by hand because commands run on Node 20 too,
+ * which has no `Uint8Array.toBase64`.
+ */
 type Bytes = Uint8Array<ArrayBuffer>;
 
 export function toBase64(bytes: Uint8Array): string {

@@ -3,7 +3,7 @@ import type { targetFields } from "../../delivery/kinds/registry.ts";
 import type { AuthInput } from "./auth.ts";
 import type { FieldInput } from "./fields.ts";
 
-export type TargetInput = Readonly<{
+type TargetInput = Readonly<{
   label: string;
   kind?: "url" | "password";
   placeholder?: string;

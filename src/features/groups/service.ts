@@ -14,7 +14,7 @@ import { service } from "../service.ts";
 import type { GroupFields, GroupJson, GroupStateJson } from "./schema.ts";
 
 const operators = "groups belong to the whole deployment";
-const reading = { scope: "read", role: "look", operators } as const;
+const reading = { scope: "read", operators } as const;
 const changing = { scope: "admin", role: "configure", operators } as const;
 
 type Page = Parameters<typeof listGroups>[1];

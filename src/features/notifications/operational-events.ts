@@ -22,7 +22,7 @@ export type OperationalEvent = Readonly<{
 }>;
 
 /** The part of a destination that an event shows. */
-export type NamedDestination = Pick<Destination, "id" | "tenant" | "url">;
+type NamedDestination = Pick<Destination, "id" | "tenant" | "url">;
 
 /** A destination's circuit has opened or closed, or a retry storm has begun or ended. */
 export function alertEvent(
