@@ -52,7 +52,7 @@ import { columnsOf, forVisitors, operatorFields } from "./fields.ts";
 import { headersSchema } from "./headers.ts";
 import { destinationService, refuseTest, visibleDestination } from "./one.ts";
 import { type DestinationInput, destinationView, type NewDestinationInput, shownOfSecret } from "./schema.ts";
-import { changedTarget, newTarget } from "./target.ts";
+import { type AtFault, changedTarget, newTarget } from "./target.ts";
 import {
   addressErrors,
   chosenSecret,
@@ -340,7 +340,7 @@ export async function preparedRow(
   input: NewDestinationInput,
   { id, tenant }: Pick<Destination, "id" | "tenant">,
   origin: string,
-): Promise<Readonly<{ row: NewDestination; secret: string }> | Readonly<{ errors: readonly FieldError[] }>> {
+): Promise<Readonly<{ row: NewDestination; secret: string }> | AtFault> {
   const { services } = caller;
   const { vault, now } = services;
   const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));

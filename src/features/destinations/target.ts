@@ -35,19 +35,17 @@ export function targetErrors(given: unknown): FieldError[] {
   ];
 }
 
-/** The columns of a target, or the errors that it has in this deployment. */
-type TargetColumns =
-  | Readonly<{ url?: string; targetToken?: string | null; certification?: null }>
-  | Readonly<{ errors: readonly FieldError[] }>;
+/** The errors of an input, to which others may be added. */
+export type AtFault = Readonly<{ errors: readonly FieldError[] }>;
+
+type TargetColumns = Readonly<{ url?: string; targetToken?: string | null; certification?: null }>;
 
 /** The columns of a new destination's target, which the hook has found to be complete. */
 export async function newTarget(
   services: Services,
   input: NewDestinationInput,
   { id, tenant }: Pick<Destination, "id" | "tenant">,
-): Promise<
-  Readonly<{ url: string; targetToken: string | null }> | Readonly<{ errors: readonly FieldError[] }>
-> {
+): Promise<Readonly<{ url: string; targetToken: string | null }> | AtFault> {
   const kind = input.kind ?? "https";
   const target = targetAmong(input);
   const errors = deploymentFaults(services, kind, target, tenant);
@@ -61,7 +59,7 @@ export async function changedTarget(
   services: Services,
   input: DestinationInput,
   stored: Destination,
-): Promise<TargetColumns> {
+): Promise<TargetColumns | AtFault> {
   const kind = kindNameOf(stored.url);
   const { kind: wanted = kind } = input;
   if ((wanted ?? "https") !== kind) {

@@ -40,7 +40,7 @@ import {
   newDestination,
   SECRET_EXPECTED,
 } from "./schema.ts";
-import { changesTarget, targetErrors } from "./target.ts";
+import { type AtFault, changesTarget, targetErrors } from "./target.ts";
 
 /** The header in which PagerDuty takes an integration key. */
 const ROUTING_KEY = "x-routing-key";
@@ -306,8 +306,6 @@ function keyPairErrors(forms: readonly SignatureForm[]): FieldError[] {
   return errorIf(wrong >= 0, `signature_forms[${wrong}].form`, fault, expected);
 }
 
-type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
-
 const HANDSHAKE_EXPECTED =
   "a receiver that answers OPTIONS with WebHook-Allowed-Origin naming this host, or *";
 
@@ -316,7 +314,7 @@ export async function handshakeFor(
   services: Services,
   { url, handshake, rate_per_second: own }: NewDestinationInput,
   origin: string,
-): Promise<Agreement> {
+): Promise<Readonly<{ ratePerSecond?: number }> | AtFault> {
   if (!handshake || url === undefined) return {};
   const answer = await shakeHands(services, url, origin);
   if (answer.kind === "refused")
@@ -327,7 +325,6 @@ export async function handshakeFor(
 }
 
 type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Scheme | null | undefined }>;
-type ChosenSecret = Readonly<{ secret: string }> | Readonly<{ errors: readonly FieldError[] }>;
 
 /**
  * The caller's secret, or a new one of the requested scheme, or else of the scheme `otherwise`. It can sign in all of
@@ -337,7 +334,7 @@ export async function chosenSecret(
   { secret, signature }: SecretInput,
   otherwise: Scheme,
   forms: readonly SignatureForm[],
-): Promise<ChosenSecret> {
+): Promise<Readonly<{ secret: string }> | AtFault> {
   const scheme = secret ? schemeOf(secret) : (signature ?? otherwise);
   if (secret && signature && signature !== scheme)
     return { errors: errorAt("secret", `is for ${scheme}`, `one for ${signature}`) };

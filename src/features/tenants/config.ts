@@ -46,7 +46,7 @@ import {
   preparedRow,
   recordEdit,
 } from "../destinations/service.ts";
-import { changedTarget, targetErrors } from "../destinations/target.ts";
+import { type AtFault, changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
 import { formerVersions } from "../event-types/versions.ts";
 import { documented, listField, strict, textField } from "../parameters.ts";
@@ -250,11 +250,9 @@ async function stepsOf(call: Caller, { tenant, document: { destinations }, reque
   return { steps, errors };
 }
 
-function errorsOrNone(errors: readonly FieldError[]): Errors | undefined {
+function errorsOrNone(errors: readonly FieldError[]): AtFault | undefined {
   return errors.length > 0 ? { errors } : undefined;
 }
-
-type Errors = Readonly<{ errors: readonly FieldError[] }>;
 
 /** The errors of an id or a `uid` that is another's. */
 function identityErrors(
@@ -262,7 +260,7 @@ function identityErrors(
   stored: Destination | undefined,
   tenant: string,
   { ids, uids }: Readonly<{ ids: readonly string[]; uids: ReadonlyMap<string, string> }>,
-): Errors | undefined {
+): AtFault | undefined {
   const isTaken = ids.includes(id) || (stored && (stored.tenant !== tenant || stored.deletedAt !== null));
   const holder = uid ? uids.get(uid) : undefined;
   const isHeld = holder !== undefined && holder !== id;
@@ -277,7 +275,7 @@ async function creationOf(
   { id, omitted = [], ...input }: Portable,
   tenant: string,
   origin: string,
-): Promise<Step | Errors> {
+): Promise<Step | AtFault> {
   const errors = targetErrors(input);
   if (errors.length > 0) return { errors };
   const isIncomplete = omitted.some((field) => field !== "secret" && input[field] === undefined);
@@ -292,7 +290,7 @@ async function changeOf(
   given: Portable,
   stored: Destination,
   former: FormerVersions,
-): Promise<Step | Errors> {
+): Promise<Step | AtFault> {
   const { id, omitted: _, secret: __, status: ___, ...wanted } = given;
   const now: Readonly<Record<string, unknown>> = {
     ...(await portable(services, stored, false)),
