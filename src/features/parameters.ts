@@ -6,7 +6,13 @@
  */
 
 import { z } from "@hono/zod-openapi";
-import { EVENT_TYPE, MAX_EVENT_TYPE, TENANT_NAME, TENANT_WORDS } from "../core/destination-fields.ts";
+import {
+  EVENT_TYPE,
+  MAX_EVENT_TYPE,
+  MAX_EVENT_TYPES,
+  TENANT_NAME,
+  TENANT_WORDS,
+} from "../core/destination-fields.ts";
 import { errorAt, type FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
 
@@ -202,3 +208,5 @@ export const eventTypePattern = textField(
   'an event type, a prefix with ".*" after it, or "*", at most 128 characters',
   { max: MAX_EVENT_TYPE, pattern: /^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?)$/ },
 ).openapi({ example: "invoice.*" });
+
+export const eventTypePatterns = nonEmptyList(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns");

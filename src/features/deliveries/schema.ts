@@ -13,6 +13,7 @@ import {
   documented,
   eventTag,
   eventTypePattern,
+  eventTypePatterns,
   idParam,
   limitParam,
   nonEmptyList,
@@ -287,9 +288,7 @@ export const waitingQuery = strict({
     description: "Only events that were accepted before this time.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: nonEmptyList(eventTypePattern, 100, "event types or patterns")
-    .nullish()
-    .describe("Only events of these types; all when left out."),
+  event_types: eventTypePatterns.nullish().describe("Only events of these types; all when left out."),
   cursor: cursorParam(waitingPosition),
 }).openapi("WaitingFilter");
 

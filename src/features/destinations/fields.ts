@@ -9,7 +9,6 @@ import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import {
   isReserved,
   MAX_DESCRIPTION,
-  MAX_EVENT_TYPES,
   metadataLimits,
   UID,
   UID_WORDS,
@@ -42,14 +41,7 @@ import {
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { currentTransform } from "../../store/transforms.ts";
-import {
-  eventType,
-  eventTypePattern,
-  nonEmptyList,
-  strict,
-  textField,
-  wholeNumberOf,
-} from "../parameters.ts";
+import { eventType, eventTypePatterns, strict, textField, wholeNumberOf } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
@@ -236,7 +228,7 @@ function sortedPins(pins: Readonly<Record<string, number>>): Record<string, numb
 /** Which events it takes, and in which form. */
 export const contentFields = {
   event_types: field({
-    given: nonEmptyList(eventTypePattern, MAX_EVENT_TYPES, "event types or patterns")
+    given: eventTypePatterns
       .nullish()
       .describe("The types of events that the destination takes; null means all."),
     shown: zodOf(strings),

@@ -4,9 +4,8 @@ import { replayReasons } from "../../core/reasons.ts";
 import {
   documented,
   eventTag,
-  eventTypePattern,
+  eventTypePatterns,
   listField,
-  nonEmptyList,
   strict,
   textField,
   time,
@@ -29,9 +28,7 @@ export const newReplay = strict({
     description: "Only events that were accepted before this time; it is after `since`.",
     example: "2026-11-20T10:00:00Z",
   }),
-  event_types: nonEmptyList(eventTypePattern, 100, "event types or patterns")
-    .nullish()
-    .describe("Only events of these types; all when left out."),
+  event_types: eventTypePatterns.nullish().describe("Only events of these types; all when left out."),
   tag: eventTag.nullish().describe("Only events with this tag; all when left out."),
   rate_per_minute: wholeNumberFrom(1, 6000)
     .default(100)
