@@ -159,12 +159,12 @@ test.each<[string, object, string, string]>([
   ["webhooks that are a list", { webhooks: [] }, "/webhooks", "is not an object"],
   ["a webhook that is text", { webhooks: { a: "b" } }, "/webhooks/a", "is not an object"],
   ["a webhook without post", { webhooks: { a: { get: {} } } }, "/webhooks/a/post", "is missing"],
-  ["a name with a space", { webhooks: { "a b": { post: {} } } }, "/webhooks/a b", "is no name"],
+  ["a name with a space", { webhooks: { "a b": { post: {} } } }, "/webhooks/a b", "is not a valid name"],
   [
     "a long name",
     { webhooks: { [`a${"b".repeat(200)}`]: { post: {} } } },
     `/webhooks/a${"b".repeat(127)}`,
-    "is no name",
+    "is not a valid name",
   ],
   [
     "a long description",
