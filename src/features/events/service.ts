@@ -30,10 +30,12 @@ import {
   type AcceptedEvent,
   type CommitResult,
   type EventOptions,
+  eventFaultsOf,
   type PostedEvent,
   postedEvent,
   UNAVAILABLE,
 } from "../../ingest/bundle.ts";
+import { CATALOGUE } from "../../ingest/routing-cache.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
@@ -93,6 +95,22 @@ export const postEvents = service(
     });
   },
 );
+
+/** Why the events would be refused for a tenant without destinations; undefined if they would not be. */
+export async function refuseEvents(
+  { services, principal }: Caller,
+  given: readonly EventInput[],
+): Promise<Refused<"forbidden" | "invalid"> | undefined> {
+  const posted = postedEvents(services, principal, given);
+  if (posted.kind !== "ok") return posted;
+  const catalogue = await services.routing.fresh(services.db, [CATALOGUE]);
+  const faults = eventFaultsOf({ token: "", deadlineAt: 0, events: posted.value }, catalogue);
+  return faults.length > 0 ? invalidFields(faults.map(inEvents)) : undefined;
+}
+
+function inEvents({ place, field, ...rest }: ReturnType<typeof eventFaultsOf>[number]): FieldError {
+  return { field: `events[${place}].${field}`, ...rest };
+}
 
 type NotPosted = Refused<"forbidden" | "conflict" | "invalid" | "unavailable">;
 
@@ -196,9 +214,7 @@ function notAccepted(
     case "conflict":
       return KEY_TAKEN;
     case "invalid":
-      return invalidFields(
-        result.faults.map(({ place, field, ...rest }) => ({ field: `events[${place}].${field}`, ...rest })),
-      );
+      return invalidFields(result.faults.map(inEvents));
     case "unavailable":
       return NOT_STORED;
     case "too_many": {

@@ -129,10 +129,14 @@ async function changeAs(c: ApiContext, before: Application, change: ApplicationC
   return c.json(applicationView(granted(await updateApplication(callerIn(c), { before, change }))));
 }
 
-/** The application of the path; as in the Svix API, a body may contain an application that does not exist yet. */
+/**
+ * The application of the path; as in the Svix API, a body may contain an application that does not exist yet.
+ * @param check refuses the rest of the request before an application is created: what is refused creates nothing
+ */
 export async function applicationFor(
   c: ApiContext,
   { application }: Readonly<{ application?: ApplicationInput | null | undefined }>,
+  check?: () => Promise<void>,
 ): Promise<Application> {
   const found = await seenApplication(c);
   const name = c.req.param("app") ?? "";
@@ -140,6 +144,7 @@ export async function applicationFor(
   if (!application) return refuseUnknown("application", name);
   if ((application.uid ?? name) !== name)
     refuseFields([{ field: "application.uid", fault: "is not that of the path", expected: name }]);
+  await check?.();
   const { row } = await createFrom(c, { ...application, uid: name });
   if (row.uid === name) return row;
   return (await findApplication(c.get("services").db, name)) ?? refuseUnknown("application", name);

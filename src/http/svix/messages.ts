@@ -28,6 +28,7 @@ import {
   postEvents,
   postedData,
   readEventData,
+  refuseEvents,
 } from "../../features/events/service.ts";
 import { cursorParam, timeParam } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
@@ -76,9 +77,11 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const query = queryOf(c, z.object({ with_content: flag }));
     const input = await bodyOf(c, messageInput);
     refuseUnsupported(c.get("services"), input);
-    // Before the application that comes along: what is refused creates nothing.
     const message = messageIn({ ...input, payload: payloadOf(input) });
-    const application = await applicationFor(c, input);
+    const application = await applicationFor(c, input, async () => {
+      const refused = await refuseEvents(callerIn(c), [message.event]);
+      if (refused) refuse(answerOf(withFieldNames(refused, inMessage)));
+    });
     return createMessage(c, application, message, callerWithin(c, application), query.with_content);
   });
 

@@ -113,15 +113,19 @@ describe("a message", () => {
     expect((await call("POST", "/api/v1/app/another/msg", other)).status).toBe(422);
   });
 
-  it("brings along no application when it is refused itself", async () => {
+  it.each<readonly [string, object, readonly string[]]>([
+    ["eventType", { eventType: "a b" }, ["body", "eventType"]],
+    ["deliverAt", { deliverAt: "2099-01-01T00:00:00Z" }, ["body", "deliverAt"]],
+    ["payload", { eventType: "order.checked", payload: {} }, ["body", "payload", "/total"]],
+  ])("brings along no application when its %s is refused", async (_, fields, loc) => {
+    const schema = { required: ["total"] };
+    await native.call("PUT", "/v1/event-types/order.checked", { schema, validate: true });
     const application = { name: "Fresh", uid: "fresh" };
-    const refused = await call("POST", "/api/v1/app/fresh/msg", {
-      ...message,
-      eventType: "a b",
-      application,
-    });
-    expect([refused.status, refused.json.detail[0].loc]).toEqual([422, ["body", "eventType"]]);
+    const body = { ...message, ...fields, application };
+    const refused = await call("POST", "/api/v1/app/fresh/msg", body);
+    expect([refused.status, refused.json.detail[0].loc]).toEqual([422, loc]);
     expect((await call("GET", "/api/v1/app/fresh")).status).toBe(404);
+    expect((await call("POST", at, { ...message, ...fields })).json).toEqual(refused.json);
   });
 
   it("keeps the digits of its numbers", async () => {
