@@ -216,6 +216,22 @@ describe("a request to a misconfigured Worker", () => {
     }
   });
 
+  test("is answered in the form of the API that it is for", async () => {
+    const detail = expect.stringContaining("MASTER_KEYS is missing");
+    for (const [path, body] of [
+      ["/api/v1/app", { code: "unavailable", detail }],
+      ["/ingest/api/v1/source", { code: "unavailable", detail }],
+      ["/mcp", { jsonrpc: "2.0", error: { code: -32603, message: detail } }],
+    ] as const) {
+      const { status, headers, text } = await get(`https://breakwater.example${path}`, {
+        MASTER_KEYS: undefined,
+      });
+      const type = headers.get("content-type");
+      expect([status, headers.get("retry-after"), type]).toEqual([503, "60", "application/json"]);
+      expect(JSON.parse(text)).toEqual(body);
+    }
+  });
+
   test("can still read the documentation of the problem", async () => {
     const { status } = await get("https://breakwater.example/docs", { MASTER_KEYS: MISTYPED });
     expect(status).toBe(200);

@@ -3,6 +3,7 @@
  * with its first request, and each part with the first request for it: evaluating all their schemas and pages takes
  * longer than any request. A post of events loads only the routes of events.
  */
+import type { Refused } from "../core/result.ts";
 import { SERVICE_HOST } from "../delivery/kinds/service-binding.ts";
 import { logToConsole } from "../log.ts";
 import { misconfigurationOf } from "../services.ts";
@@ -81,6 +82,15 @@ function doorsOf(env: Env): (part: Part) => Promise<Door> {
   return doors;
 }
 
+/** The answer of a part that cannot work, in the form that its clients understand. */
+async function refusalFrom(part: Part, refused: Refused<"unavailable">): Promise<Response> {
+  const answer = answerOf(refused);
+  if (part === "svix")
+    return (await import("./svix/shapes.ts")).errorOf(answer.status, refused.detail, answer.headers);
+  if (part === "mcp") return (await import("./mcp/app.ts")).refusedAnswer(answer.status, refused);
+  return answer;
+}
+
 const LOOP = "The request is a delivery to a service binding that leads back to Breakwater: it would loop";
 
 export async function answerTo(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
@@ -94,6 +104,6 @@ export async function answerTo(request: Request, env: Env, ctx: ExecutionContext
   if (refused) return refused;
   // The documentation needs no configuration, and describes the problem of a missing one.
   const fault = part === "docs" ? undefined : misconfigurationOf(env);
-  if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));
+  if (fault) return refusalFrom(part, misconfigured(fault, "fetch", logToConsole));
   return (await doorsOf(env)(part)).fetch(request, env, ctx);
 }

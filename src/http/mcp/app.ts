@@ -199,7 +199,7 @@ function rpcAnswer(
   return Response.json(body, { status, headers: { ...PRIVATE, ...headers } });
 }
 
-function refusedAnswer(status: number, refused: Refused, id: RpcId | undefined): Response {
+export function refusedAnswer(status: number, refused: Refused, id?: RpcId | undefined): Response {
   const seconds = retryAfterOf(refused);
   const later = seconds === undefined ? {} : { "retry-after": String(seconds) };
   const named = id === undefined ? {} : { id };
