@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import { checked } from "../../core/field-errors.ts";
 import {
+  conflict,
   type FieldError,
   invalidFields,
   mapOk,
@@ -15,6 +16,7 @@ import { readChange, readCreation } from "../../features/destinations/validate.t
 import type { Caller } from "../../features/service.ts";
 import { unexpectedError } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
+import { type Form, textIn } from "./format.ts";
 
 type Trouble = "internal" | "unavailable";
 
@@ -113,4 +115,16 @@ export async function pageAfter<T, K extends RefusalKind>(
     const last = found.length > size ? rows.at(-1) : undefined;
     return { rows, isFirst: after === undefined, next: last && { after: keyOf(last) } };
   });
+}
+
+/**
+ * The refusal of a form that was opened before somebody else changed what it is about, as its `read_at` says; undefined if
+ * nobody has. The form is shown again with the present time, so that it can be sent once more.
+ */
+export function changedMeanwhile(typed: Form, updatedAt: string | null, what: string): Refused | undefined {
+  const readAt = textIn(typed, "read_at");
+  if (readAt === undefined || readAt === String(updatedAt)) return undefined;
+  return conflict(
+    `The ${what} was changed after you opened this form. Your input is below: check the ${what}, then save again to overwrite those changes`,
+  );
 }

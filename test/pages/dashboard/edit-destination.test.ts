@@ -221,6 +221,20 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toMatchObject({ description: "Mine" });
   });
 
+  it("does not overwrite another's changes after a preview either", async () => {
+    const id = await created();
+    const browser = await signedIn();
+    const form = await formOf((await browser.get(at(id))).html);
+    await env.DB.prepare("UPDATE destinations SET description = 'Theirs', updated_at = ?1")
+      .bind(NOW + 5)
+      .run();
+    for (const filter of ["", "{"]) {
+      const shownAgain = await browser.post(at(id), { ...form, filter, action: "preview" });
+      expect((await browser.post(at(id), await formOf(shownAgain.html))).status).toBe(422);
+    }
+    expect(await shown(id)).toMatchObject({ description: "Theirs" });
+  });
+
   it("previews which of the last events its filter takes, and saves nothing", async () => {
     const id = await created();
     const browser = await signedIn();

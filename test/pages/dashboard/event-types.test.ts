@@ -206,6 +206,22 @@ describe("the forms of the catalogue", () => {
     expect([misfit.status, misfit.html.includes("Example of the data (JSON)")]).toEqual([422, true]);
   });
 
+  it("keep what somebody else has saved meanwhile, until the form is sent once more", async () => {
+    await put("order.paid", { description: "First" });
+    const browser = await signedIn();
+    const at = `${PATH}/order.paid/edit`;
+    const readAt = async () => /name="read_at" value="([^"]+)"/.exec((await browser.get(at)).html)?.[1];
+    const mine = { description: "Mine", example: "", schema: "", retention_days: "", read_at: await readAt() };
+    await put("order.paid", { description: "Theirs", schema });
+    const refused = await browser.post(at, mine);
+    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([422, true]);
+    expect(refused.html).toContain('value="Mine"');
+    expect(refused.html).toContain(`name="read_at" value="${await readAt()}"`);
+    expect(await stored("order.paid")).toMatchObject({ description: "Theirs", schema });
+    expect((await browser.post(at, { ...mine, read_at: await readAt() })).status).toBe(303);
+    expect(await stored("order.paid")).toMatchObject({ description: "Mine", schema: null });
+  });
+
   it("are refused to a tenant's key", async () => {
     await put("order.paid");
     const browser = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });

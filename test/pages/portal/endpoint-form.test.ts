@@ -102,6 +102,35 @@ describe("the preview of an endpoint", () => {
   });
 });
 
+describe("the form of an endpoint that was changed meanwhile", () => {
+  const readAtIn = (html: string) => /name="read_at" value="([^"]+)"/.exec(html)?.[1] ?? "";
+  const change = (id: string) =>
+    env.DB.prepare("UPDATE destinations SET event_types = '[\"order.paid\"]', updated_at = ?2 WHERE id = ?1")
+      .bind(id, NOW + 5)
+      .run();
+
+  it.each([
+    [{}, "was changed after you opened this form"],
+    [{ language: "de" }, "nachdem Sie dieses Formular geöffnet hatten"],
+  ])("overwrites nothing until it is sent once more, also after a preview: %j", async (link, text) => {
+    const id = await endpointOf();
+    const browser = await visitor("acme", link);
+    const at = `/portal/endpoints/${id}`;
+    const mine = { ...form, description: "Mine", read_at: readAtIn((await browser.get(`${at}/change`)).html) };
+    await change(id);
+    for (const filter of ["", "{", '{"total": {"between": 1}}']) {
+      const { html } = await browser.post(`${at}/preview`, { ...mine, filter });
+      expect(readAtIn(html)).toBe(mine.read_at);
+    }
+    const refused = await browser.post(`${at}/change`, mine);
+    expect([refused.status, refused.html.includes(text), refused.html.includes('value="Mine"')]).toEqual([422, true, true]);
+    expect(await viewOf(id)).toMatchObject({ event_types: ["order.paid"], description: null });
+    const again = await browser.post(`${at}/change`, { ...mine, read_at: readAtIn(refused.html) });
+    expect(again.status).toBe(303);
+    expect(await viewOf(id)).toMatchObject({ event_types: null, description: "Mine" });
+  });
+});
+
 describe("the body and the signature forms of an endpoint", () => {
   const own = {
     template_0_content: "{timestamp}.{body}",

@@ -30,7 +30,7 @@ import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Confirmation, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
-import { addDestination, saveDestination, unreadable } from "../../ui/services.ts";
+import { addDestination, changedMeanwhile, saveDestination, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -79,8 +79,8 @@ export function registerDestinationForms(app: Dashboard): void {
     withDestination(c, async (row) => {
       const typed = await c.req.parseBody();
       if (typed.action === "preview") return showPreview(c, row, typed);
-      if (textIn(typed, "read_at") !== isoTime(row.updatedAt))
-        return showForm(c, row, { typed, refused: CHANGED });
+      const changed = changedMeanwhile(typed, isoTime(row.updatedAt), "destination");
+      if (changed) return showForm(c, row, { typed, refused: changed });
       const changes = changesIn(typed, destinationView(row), ownBurstOf(row));
       const { input, errors } = await withOwnHeaders(c, row, changes);
       if (errors.length > 0) return showForm(c, row, { typed, refused: unreadable(errors) });
@@ -162,13 +162,6 @@ async function withDestination(
   return mayCall(c, updateDestination) ? show(found.value) : showReadOnly(c);
 }
 
-/** The times of a row and of a form differ: the row was changed while the form was open. */
-const CHANGED: Refused = {
-  kind: "conflict",
-  detail:
-    "The destination was changed after you opened this form. Your input is below: check the destination, then save again to overwrite those changes",
-};
-
 /** The values of headers that were left masked, as they are stored: the API replaces all headers at once. */
 async function withOwnHeaders(c: DashboardContext, row: Destination, changes: ReturnType<typeof changesIn>) {
   const { input, errors } = changes;
@@ -189,9 +182,15 @@ const UNREADABLE_HEADERS: FieldError = {
   expected: "all values once more in place of ***",
 };
 
-type Filled = Readonly<{ typed?: Form; refused?: Refused; preview?: DestinationPreview }>;
+type Filled = Readonly<{
+  typed?: Form;
+  /** When the destination was read that the form began with; by default it is the present one. */
+  readAt?: string | undefined;
+  refused?: Refused;
+  preview?: DestinationPreview;
+}>;
 
-async function showForm(c: DashboardContext, row: Destination, { typed, refused, preview }: Filled) {
+async function showForm(c: DashboardContext, row: Destination, { typed, readAt, refused, preview }: Filled) {
   const view = destinationView(row);
   const values = typed ?? inputFieldsOf(view, ownBurstOf(row));
   const form = {
@@ -222,7 +221,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
         form={form}
         action={`${path}/edit`}
         noValidate
-        hidden={{ read_at: isoTime(row.updatedAt) }}
+        hidden={{ read_at: readAt ?? isoTime(row.updatedAt) }}
         submit="Save changes"
         cancel={path}
         aside={
@@ -241,14 +240,15 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
 async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const { input, errors } = destinationSettingsIn({ ...typed, kind: destinationView(row).kind });
   const found = errors.filter(({ field }) => field === "filter");
-  if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
+  const readAt = textIn(typed, "read_at");
+  if (found.length > 0) return showForm(c, row, { typed, readAt, refused: unreadable(found) });
   const { event_types, channels, filter } = input;
   const draft = { event_types, channels, filter };
   const previewed = await callWith(c, destinationDraft, draft, (caller, settings) =>
     previewDestination(caller, { ...settings, id: row.id }),
   );
-  if (previewed.kind !== "ok") return showForm(c, row, { typed, refused: previewed });
-  return showForm(c, row, { typed, preview: previewed.value });
+  if (previewed.kind !== "ok") return showForm(c, row, { typed, readAt, refused: previewed });
+  return showForm(c, row, { typed, readAt, preview: previewed.value });
 }
 
 function showDeletion(c: DashboardContext, row: Destination) {

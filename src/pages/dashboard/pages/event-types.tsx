@@ -39,7 +39,7 @@ import {
   StateLabel,
   Top,
 } from "../../ui/parts.tsx";
-import { pageAfter, unreadable } from "../../ui/services.ts";
+import { changedMeanwhile, pageAfter, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { outcomeAt } from "../outcomes.ts";
@@ -167,7 +167,11 @@ export function registerCatalogue(app: Dashboard): void {
   );
 
   app.post(`${ONE}/edit`, (c) =>
-    withType(c, async (type) => save(c, type, type.name, await c.req.parseBody())),
+    withType(c, async (type, row) => {
+      const typed = await c.req.parseBody();
+      const changed = changedMeanwhile(typed, type.updated_at, "event type");
+      return changed ? showForm(c, type, typed, changed) : save(c, type, type.name, typed, row);
+    }),
   );
 
   for (const [verb, archived, outcome] of [
@@ -175,8 +179,8 @@ export function registerCatalogue(app: Dashboard): void {
     ["restore", false, "type-restored"],
   ] as const)
     app.post(`${ONE}/${verb}`, (c) =>
-      withType(c, async ({ name, version: _, created_at: __, updated_at: ___, ...settings }) => {
-        const result = await replace(c, name, { ...settings, archived });
+      withType(c, async ({ name, version: _, created_at: __, updated_at: ___, ...settings }, row) => {
+        const result = await replace(c, name, { ...settings, archived }, row);
         return result.kind === "ok"
           ? c.redirect(outcomeAt(EVENT_TYPES, outcome), 303)
           : showRefusal(c, result, EVENT_TYPES);
@@ -189,21 +193,33 @@ export function registerCatalogue(app: Dashboard): void {
     actAndReturn(c, (caller) => deleteEventType(caller, c.req.param("name")), EVENT_TYPES, "type-deleted"),
   );
 
-  async function withType(c: DashboardContext, show: (type: EventTypeView) => Response | Promise<Response>) {
+  async function withType(
+    c: DashboardContext,
+    show: (type: EventTypeView, row: EventType) => Response | Promise<Response>,
+  ) {
     if (!mayEditTypes(c)) return showReadOnly(c);
     const found = await getEventType(callerOnPage(c), c.req.param("name") ?? "");
-    return found.kind === "ok" ? show(typeView(found.value)) : showNotFound(c);
+    return found.kind === "ok" ? show(typeView(found.value), found.value) : showNotFound(c);
   }
 
-  function replace(c: DashboardContext, name: string, input: unknown) {
-    return callWith(c, newEventType, input, (caller, fields) => replaceEventType(caller, { name, fields }));
+  /** @param seen the type to replace; null for a new one */
+  function replace(c: DashboardContext, name: string, input: unknown, seen: EventType | null) {
+    return callWith(c, newEventType, input, (caller, fields) =>
+      replaceEventType(caller, { name, fields, seen }),
+    );
   }
 
   /** Removes empty fields. */
-  async function save(c: DashboardContext, type: EventTypeView | undefined, name: string, typed: Form) {
+  async function save(
+    c: DashboardContext,
+    type: EventTypeView | undefined,
+    name: string,
+    typed: Form,
+    seen: EventType | null = null,
+  ) {
     const { input, errors } = readInputs(typed, eventTypeSettings);
     if (errors.length > 0) return showForm(c, type, typed, unreadable(errors));
-    const result = await replace(c, name, input);
+    const result = await replace(c, name, input, seen);
     if (result.kind !== "ok") return showForm(c, type, typed, result);
     return c.redirect(outcomeAt(EVENT_TYPES, "type-saved"), 303);
   }
@@ -288,6 +304,7 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
         form={form}
         action={isNew ? `${EVENT_TYPES}/new` : typePath(type.name, "edit")}
         submit="Save event type"
+        hidden={{ read_at: type?.updated_at }}
         cancel={EVENT_TYPES}
       >
         <Inputs names={names.filter((name) => !isNew || name !== "archived")} />

@@ -7,6 +7,7 @@ import { FieldForm, formState, Inputs, type RefusedForm } from "../../ui/fields.
 import { given, readInputs, shownInputs, tenantFields, tenantInputFields } from "../../ui/form-fields.ts";
 import { addressOf, type Form, textIn } from "../../ui/format.ts";
 import { ButtonLink, CheckBox, OutcomeNotice, Section, Top } from "../../ui/parts.tsx";
+import { changedMeanwhile } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -41,6 +42,8 @@ export function registerSettings(app: Dashboard): void {
     const tenant = textIn(typed, "tenant") ?? "";
     const stored = await callService(c, getTenant, tenant);
     if (stored.kind !== "ok") return showRefusal(c, stored, SETTINGS);
+    const refused = changedMeanwhile(typed, stored.value.updated_at, "tenant");
+    if (refused) return showSettings(c, tenant, { typed, refused });
     const change = changesIn(typed, stored.value);
     const at = (outcome: ActionOutcome) =>
       `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
@@ -131,7 +134,7 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
         <FieldForm
           form={form}
           action={SETTINGS}
-          hidden={{ tenant }}
+          hidden={{ tenant, read_at: String(stored.value.updated_at) }}
           submit={isEditable && "Save settings"}
           hint={isEditable ? undefined : why}
         >

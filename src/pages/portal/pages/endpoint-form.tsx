@@ -15,13 +15,20 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { isoTime } from "../../../time.ts";
 import { TypeExample, TypeSchema } from "../../ui/event-parts.tsx";
 import { FieldForm, FormProvider, GroupField, Input, markOf, useForm } from "../../ui/fields.tsx";
 import { FilterPreview } from "../../ui/filter-preview.tsx";
 import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
 import { CheckBox, Fold, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
-import { addDestination, attemptWith, saveDestination, statusOfRefused } from "../../ui/services.ts";
+import {
+  addDestination,
+  attemptWith,
+  changedMeanwhile,
+  saveDestination,
+  statusOfRefused,
+} from "../../ui/services.ts";
 import { portalOutcomeAt, showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { usePortal } from "../look.ts";
 import { aboveFaults, type FieldFaults, fieldFaultsOf, portalForm } from "../problems.ts";
@@ -64,13 +71,17 @@ export function registerEndpointForms(app: Portal): void {
   app.post(CHANGE, may("change_endpoint"), (c) =>
     withEndpoint(c, async (row) => {
       const form: Form = await c.req.parseBody({ all: true });
+      const { refused } = c.get("look").t;
+      const again = (fault: string) => showForm(c, { typed: form, faults: { form: fault }, row });
+      if (changedMeanwhile(form, isoTime(row.updatedAt), "endpoint")) return again(refused.changed);
       const { body, faults } = inputOf(c, form, row);
       if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
       const change = { id: row.id, input: body, requestUrl: c.req.url };
       const updated = await saveDestination(callerInPortal(c), change);
       const path = `/portal/endpoints/${row.id}`;
       if (updated.kind === "ok") return c.redirect(portalOutcomeAt(path, "saved"), 303);
-      if (updated.kind === "not_found" || updated.kind === "conflict") return showRefused(c, updated, path);
+      if (updated.kind === "conflict") return again(refused.conflict);
+      if (updated.kind === "not_found") return showRefused(c, updated, path);
       return showAgain(c, form, updated, row);
     }),
   );
@@ -82,12 +93,13 @@ export function registerEndpointForms(app: Portal): void {
       const { body, faults: all } = inputOf(c, form, row);
       const { event_types: types, filter } = all;
       const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
-      if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+      const readAt = textIn(form, "read_at");
+      if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row, readAt });
       const typed = { event_types: body.event_types, filter: body.filter };
       const previewed = await attemptWith(callerInPortal(c), destinationDraft, typed, (caller, settings) =>
         previewDestination(caller, { ...settings, id: row.id }),
       );
-      if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });
+      if (previewed.kind === "ok") return showForm(c, { typed: form, row, readAt, preview: previewed.value });
       return showAgain(c, form, previewed, row);
     }),
   );
@@ -102,6 +114,7 @@ function showAgain(c: PortalContext, typed: Form, refused: Refused, row?: Destin
     typed,
     faults: refusedFaults(c, typed, refused),
     row,
+    readAt: textIn(typed, "read_at"),
     status: statusOfRefused(refused),
   });
 }
@@ -187,11 +200,13 @@ type Filled = Readonly<{
   typed: Form;
   faults?: FieldFaults;
   row?: Destination | undefined;
+  /** When the endpoint was read that the form began with; by default it is the present one. */
+  readAt?: string | undefined;
   preview?: DestinationPreview;
   status?: 422 | 500 | 503;
 }>;
 
-async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Filled) {
+async function showForm(c: PortalContext, { typed, faults = {}, row, readAt, preview, status }: Filled) {
   const page = portalView(c);
   const { t, f, may } = page;
   const { db } = c.get("services");
@@ -223,7 +238,11 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, preview, st
       <FieldForm
         form={form}
         action={row === undefined ? NEW : `${back}/change`}
-        hidden={{ form: row === undefined ? (textIn(form.values, "form") ?? newTokenId()) : undefined }}
+        hidden={
+          row === undefined
+            ? { form: textIn(form.values, "form") ?? newTokenId() }
+            : { read_at: readAt ?? isoTime(row.updatedAt) }
+        }
         submit={row === undefined ? t.list.add : t.save}
         aside={
           <>

@@ -166,6 +166,8 @@ export const de: Texts = {
       "Gleichzeitig wurde etwas anderes geändert. Sehen Sie sich den aktuellen Stand an, und versuchen Sie es dann erneut.",
     unavailable: "Das geht im Moment nicht. Versuchen Sie es in wenigen Sekunden erneut.",
     general: "Die Anfrage wurde abgelehnt. Prüfen Sie Ihre Eingaben.",
+    changed:
+      "Der Endpunkt wurde geändert, nachdem Sie dieses Formular geöffnet hatten. Ihre Eingaben stehen unten: Wenn Sie erneut speichern, überschreiben sie diese Änderungen.",
   },
   readOnly: "Sie können hier alles ansehen, aber nichts ändern.",
 

@@ -177,6 +177,8 @@ export const en = {
     conflict: "Something else was changed at the same time. Check the current state, and try again.",
     unavailable: "This cannot be done at the moment. Try again in a few seconds.",
     general: "The request was refused. Check what you entered.",
+    changed:
+      "The endpoint was changed after you opened this form. Your input is below: if you save again, it overwrites those changes.",
   },
   readOnly: "You can see everything here, but cannot change anything.",
 
