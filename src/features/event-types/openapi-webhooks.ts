@@ -228,7 +228,7 @@ function pointerOf(path: Path): string {
 
 // ── Schemas ──
 
-/** A schema that is being translated: what it refers to, by the place in the document. */
+/** A schema that is being translated: the names of what it refers to, by the place in the document (`keyOf`). */
 type Translation = {
   readonly names: Map<string, string>;
   readonly waiting: Path[];
@@ -244,7 +244,7 @@ function converting(document: Json, given: unknown, from: Path): { schema: unkno
     const value = valueAt(document, path);
     if (value === undefined)
       translation.faults.push(faultAt(path, "is missing", "what a reference leads to"));
-    const name = translation.names.get(pointerOf(path)) ?? "";
+    const name = translation.names.get(keyOf(path)) ?? "";
     definitions.set(name, translated(translation, value, path, 0));
     if (translation.names.size > MOST_DEFINITIONS) {
       const fault = `refers to more than ${MOST_DEFINITIONS} schemas`;
@@ -293,21 +293,27 @@ function reference(translation: Translation, ref: unknown, at: Path): unknown {
     translation.faults.push(faultAt(at, ...ELSEWHERE));
     return ref;
   }
-  const pointer = pointerOf(to);
-  const known = translation.names.get(pointer);
+  const known = translation.names.get(keyOf(to));
   const name = known ?? nameFor(translation, to.at(-1) ?? "");
   if (known === undefined) {
-    translation.names.set(pointer, name);
+    translation.names.set(keyOf(to), name);
     translation.waiting.push(to);
   }
   return `#/$defs/${name}`;
+}
+
+/** A place as a key: unlike a pointer that is shown, it is never cut. */
+function keyOf(path: Path): string {
+  return JSON.stringify(path);
 }
 
 /** The last step of the place, with a number where another has that name. */
 function nameFor({ names }: Translation, step: string): string {
   const plain = step.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, MAX_KEY) || "schema";
   const taken = new Set(names.values());
-  return taken.has(plain) ? `${plain}_${names.size}` : plain;
+  let name = plain;
+  for (let n = names.size; taken.has(name); n++) name = `${plain}_${n}`;
+  return name;
 }
 
 /** Translates the spellings of OpenAPI 3.0 to JSON Schema. */

@@ -1,6 +1,7 @@
 /** Which event types the webhooks of an OpenAPI document are, and what is wrong with a document. */
 import { describe, expect, it, test } from "vitest";
-import { schemaFaults } from "../../../src/core/json-schema.ts";
+import { type JsonSchema, schemaFaults } from "../../../src/core/json-schema.ts";
+import { dataFaults } from "../../../src/core/json-schema-check.ts";
 import {
   isFaulty,
   type WebhookType,
@@ -42,6 +43,16 @@ describe("the webhooks of a document", () => {
       { name: "order.sent", description: "Sent", ...none },
       { name: "lost", description: "", ...none },
     ]);
+  });
+
+  it("have each schema that they refer to, also where names begin alike or look numbered", () => {
+    const [long, other] = ["A", "B"].map((end) => "x".repeat(128) + end);
+    const places = [`schemas/${long}`, `schemas/${other}`, "schemas/a", "schemas/a_4", "other/a"];
+    const properties = Object.fromEntries(places.map((at, i) => [i, { $ref: `#/components/${at}` }]));
+    const schemas = Object.fromEntries([long, other, "a", "a_4"].map((name, i) => [name, { const: i }]));
+    const components = { schemas, other: { a: { const: 4 } } };
+    const schema = schemaOf(document(json({ properties }), { components })) as JsonSchema;
+    expect(places.map((_, i) => dataFaults(schema, { [i]: i }))).toEqual(places.map(() => []));
   });
 
   it("may refer to path items, bodies and examples, and take the first example", () => {
