@@ -17,6 +17,7 @@ import {
   type NewEventType,
   type TenantChange,
 } from "../src/breakwater.ts";
+import { parsedWithDigits, withDigits } from "./exact-numbers.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Named = Readonly<Record<string, Fields>>;
@@ -216,19 +217,24 @@ async function* stepsOf(api: Breakwater, configuration: Configuration, options: 
   if (keys) yield* keySteps(api, keys);
 }
 
+const bodySerializer = (body: unknown) => withDigits(JSON.stringify(body));
+
 async function* eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Steps {
   for (const [name, fields] of Object.entries(wanted)) {
     const params = { path: { name } };
-    const answer = await api.GET("/v1/event-types/{name}", { params });
-    const stored = answer.response.status === 404 ? undefined : dataOf(answer);
+    const answer = await api.GET("/v1/event-types/{name}", { params, parseAs: "text" });
+    const text = answer.response.status === 404 ? undefined : dataOf(answer);
+    const stored = text === undefined ? undefined : (JSON.parse(text) as EventType);
     const changes = changesIn(fields, stored ?? {});
     if (stored && changes.length === 0) continue;
-    const { name: _, version, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
+    // What the document leaves out is written as it is stored, with each digit of its example.
+    const exact = parsedWithDigits(text ?? "{}") as Partial<EventType>;
+    const { name: _, version, created_at, updated_at, ...before } = exact;
     const body = { ...before, ...fields } as NewEventType;
     yield {
       ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
       path: ["event_types", name],
-      apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body })),
+      apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body, bodySerializer })),
     };
   }
   for await (const { name } of prune ? api.list("/v1/event-types") : [])

@@ -489,6 +489,17 @@ describe("apply", () => {
     expect([again.code, again.out, again.error]).toEqual([0, "", "Nothing to change.\n"]);
   });
 
+  test("leaves each digit of an example that the file does not name", async () => {
+    const type = '{"name":"order.paid","version":1,"example":{"id":1187465291838226432,"price":1.10}}';
+    const path = "/v1/event-types/order.paid";
+    const sent = answers({ ...api, [`GET ${path}`]: { body: type }, [`PUT ${path}`]: { body: {} } });
+    const input = "event_types: { order.paid: { description: Paid } }";
+    expect((await breakwater(["apply", "-f", "-", "--yes"], { input })).code).toBe(0);
+    expect(sent.at(-1)?.sentText).toBe(
+      '{"example":{"id":1187465291838226432,"price":1.10},"description":"Paid"}',
+    );
+  });
+
   test("says where it stopped when a step is refused", async () => {
     answers({ ...stored, "GET /v1/tenants/acme": tenant(7), "PATCH /v1/tenants/acme": problem(403, "No") });
     const { code, error } = await breakwater(["apply", "-f", "-", "--yes"], { input: yaml });
