@@ -120,6 +120,17 @@ describe.each([
     expect((await transformOf(id)).template).toEqual(readyTemplate("slack"));
   });
 
+  test("a form that was tried after another version was saved does not replace it silently either", async () => {
+    const { id, path, browser } = await arranged();
+    const { html } = await browser.get(`${path}?ready=slack`);
+    await call("PATCH", `/v1/destinations/${id}`, { transform: { template: { body: "other" } } });
+    for (const fields of [{}, { body: "{% nosuch %}" }]) {
+      const tried = await browser.post(`${path}/preview`, { ...formOn(html), ...fields });
+      expect((await browser.post(path, formOn(tried.html))).status).toBe(422);
+    }
+    expect((await transformOf(id)).template).toEqual({ body: "other" });
+  });
+
   test("a preview shows the last events and an example before and after, with faults, and saves nothing", async () => {
     const { id, path, browser } = await arranged();
     await call("PUT", "/v1/event-types/order.paid", { example: { text: "from the catalogue" } });

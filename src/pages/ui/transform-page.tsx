@@ -121,6 +121,8 @@ export function registerTransform<E extends Env>(app: Hono<E>, surface: Surface<
     const row = found.value;
     const caller = callerOf(c);
     const { types, versions, faults } = await readTransformPage(caller, row);
+    // The version that the form began with, until somebody else's is reported.
+    const versionRead = sent && refused?.kind !== "conflict" ? textIn(sent, "read_version") : undefined;
     const { ready, version, done } = c.req.query();
     const { t: texts, may, mayCall, showsTarget } = viewOf(c);
     const t = texts.transform;
@@ -144,7 +146,7 @@ export function registerTransform<E extends Env>(app: Hono<E>, surface: Surface<
             hasNotice={false}
             action={path(c)}
             aria-label={t.title}
-            hidden={{ read_version: versionNow(row) }}
+            hidden={{ read_version: versionRead ?? versionNow(row) }}
             submit={mayChange && texts.save}
             aside={
               mayTry && (

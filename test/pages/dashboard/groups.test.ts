@@ -26,6 +26,17 @@ it("the page of a group sets its limits by a form, which shows them again, and r
   expect((await limitsOf()).data).toEqual([]);
 });
 
+it("the page of a group leaves defaults empty, so that its burst follows the rate that is saved next", async () => {
+  const browser = await signedIn();
+  await browser.post(LIMITS, { name, rate_per_second: "50" });
+  const { html } = await browser.get(`${LIMITS}?${new URLSearchParams({ name })}`);
+  const inputs = [...html.matchAll(/<input [^>]*?name="(\w+)" value="([^"]*)"/g)];
+  const typed = Object.fromEntries(inputs.map(([, input = "", value = ""]) => [input, value]));
+  expect(typed).toMatchObject({ name, rate_per_second: "50", rate_burst: "", max_concurrency: "" });
+  await browser.post(LIMITS, { ...typed, rate_per_second: "500" });
+  expect((await limitsOf()).data).toMatchObject([{ rate_per_second: 500, rate_burst: 50 }]);
+});
+
 it("the page of a group shows a refused form again, with each fault at its field", async () => {
   const browser = await signedIn();
   const { status, html } = await browser.post(LIMITS, { name: "no name!", max_concurrency: "0" });

@@ -1,6 +1,7 @@
 /** Groups of destinations that share a receiver, with their state and their limits. For operators of the whole deployment. */
 import type { FC } from "hono/jsx";
-import { defaultGroupLimits, groupLimitShape } from "../../../core/group/limits.ts";
+import { defaultGroupLimits, groupBurstOf, groupLimitShape } from "../../../core/group/limits.ts";
+import { defaultBreaker } from "../../../core/limits.ts";
 import type { Refused } from "../../../core/result.ts";
 import { type GroupStateJson, groupInput } from "../../../features/groups/schema.ts";
 import {
@@ -80,9 +81,7 @@ export function registerGroupPages(app: Dashboard): void {
     if (name === undefined) return showForm(c, {});
     const found = await getGroup(callerOnPage(c), name);
     if (found.kind !== "ok") return showRefusal(c, found, PATH);
-    const { breaker, created_at, ...limits } = found.value;
-    // Defaults stay empty, so that a saved form does not fix them.
-    return showForm(c, created_at === null ? { name } : { ...breaker, ...limits });
+    return showForm(c, found.value.created_at === null ? { name } : ownLimits(found.value));
   });
 
   app.post(LIMITS, async (c) => {
@@ -99,6 +98,14 @@ export function registerGroupPages(app: Dashboard): void {
     if (set.kind === "ok") return c.redirect(outcomeAt(PATH, "group-limits"), 303);
     return showForm(c, typed, set);
   });
+}
+
+/** The inputs of a group. Defaults stay empty, so that a saved form does not fix them, and the burst follows the rate. */
+function ownLimits({ breaker, ...limits }: GroupStateJson): Form {
+  const rate_burst = groupBurstOf(limits.rate_per_second);
+  const defaults: Form = { ...defaultGroupLimits, rate_burst, ...defaultBreaker };
+  const all = Object.entries({ ...breaker, ...limits });
+  return Object.fromEntries(all.filter(([name, value]) => value !== defaults[name]));
 }
 
 type CardProps = Readonly<{ group: GroupStateJson; place: number; mayLimit: boolean }>;
