@@ -17,6 +17,7 @@ import {
   fitMetadata,
   fitSecret,
   isEventType,
+  uidOf,
 } from "../../tools/import-svix/fit.ts";
 import { importSvix } from "../../tools/import-svix/import.ts";
 import { type ImportOptions, importHelp, importOptionsFrom } from "../../tools/import-svix/options.ts";
@@ -759,4 +760,9 @@ describe("the command line", () => {
     expect(() => read(...args)).toThrow(UsageError);
     expect(() => read(...args)).toThrow(message);
   });
+});
+
+test("a uid that no path can have gets the prefix that ids of another deployment get", () => {
+  for (const uid of [".", ".."]) expect(uidOf({ id: "app_1", uid })).toBe(`former-${uid}`);
+  expect(uidOf({ id: "app_1", uid: "a.b" })).toBe("a.b");
 });

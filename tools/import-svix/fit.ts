@@ -12,6 +12,7 @@ import {
   MAX_EVENT_TYPES,
   MAX_HEADERS,
   metadataLimits,
+  UID,
 } from "../../src/core/destination-fields.ts";
 import { schemaFaults } from "../../src/core/json-schema.ts";
 import { limitShape } from "../../src/core/limits.ts";
@@ -30,11 +31,11 @@ type NotCopied = Readonly<{ refused: string }>;
 /**
  * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that uses their
  * ids continues to work, and a second run finds the objects of the first. The target refuses the ids of another
- * deployment of Breakwater, which look like its own.
+ * deployment of Breakwater, which look like its own, and the names `.` and `..`, which no path can have.
  */
 export function uidOf({ id, uid }: Readonly<{ id: string; uid: string | null }>): string {
   const name = uid ?? id;
-  return looksLikeId(name) ? `former-${name}` : name;
+  return looksLikeId(name) || !UID.test(name) ? `former-${name}` : name;
 }
 
 /**
