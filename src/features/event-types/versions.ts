@@ -304,6 +304,7 @@ export const checkEventVersion = typeService(
     const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
     const { found, lookedBackTo } = await listEvents(services, page);
     const convert = await trying(services, row, conversion);
+    const shape = withPlainNumbers(schema) as JsonSchema;
     const tenants = new Map<string, VersionCheck["tenants"][number]>();
     let skipped = 0;
     for (const { id, tenant } of found) {
@@ -315,7 +316,7 @@ export const checkEventVersion = typeService(
       const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
       tenants.set(tenant, own);
       own.events += 1;
-      const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
+      const [refused] = placedFaults("data", dataFaults(shape, data.value));
       const broken = refused
         ? ({ kind: "refused", fault: sentence(refused) } as const)
         : convert({ id, tenant, data: data.value });
