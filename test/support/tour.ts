@@ -287,19 +287,16 @@ function apiBody(method: string, path: string): string | undefined {
 
 /** All fields that forms have; a form ignores unknown ones. */
 async function formFields(): Promise<URLSearchParams> {
-  const rows =
-    "SELECT CAST(secret_version AS text) AS version, updated_at AS at FROM destinations WHERE id = ?1";
-  const row = await env.DB.prepare(rows)
+  const version = await env.DB.prepare("SELECT CAST(secret_version AS text) AS v FROM destinations WHERE id = ?1")
     .bind(things.ids.destinations)
-    .first<{ version: string; at: number }>();
+    .first<string>("v");
   const fields = {
     key: KEY,
     url: "https://example.com/hook",
     days: "7",
     rate_per_minute: "100",
     overlap_hours: "1",
-    secret_version: row?.version ?? "",
-    read_at: new Date(row?.at ?? 0).toISOString(),
+    secret_version: version ?? "",
     read_version: "0",
     tenant: CROWDED,
     name: "page.made",
