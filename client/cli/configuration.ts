@@ -227,14 +227,15 @@ async function* eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOp
     const stored = text === undefined ? undefined : (JSON.parse(text) as EventType);
     const changes = changesIn(fields, stored ?? {});
     if (stored && changes.length === 0) continue;
-    // What the document leaves out is written as it is stored, with each digit of its example.
+    // Fields that the document leaves out are written as they are stored, with each digit of an example.
     const exact = parsedWithDigits(text ?? "{}") as Partial<EventType>;
     const { name: _, version, created_at, updated_at, ...before } = exact;
     const body = { ...before, ...fields } as NewEventType;
     yield {
       ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
       path: ["event_types", name],
-      apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body, bodySerializer })),
+      apply: async () =>
+        void dataOf(await api.PUT("/v1/event-types/{name}", { params, body, bodySerializer })),
     };
   }
   for await (const { name } of prune ? api.list("/v1/event-types") : [])

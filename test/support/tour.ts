@@ -287,7 +287,9 @@ function apiBody(method: string, path: string): string | undefined {
 
 /** All fields that forms have; a form ignores unknown ones. */
 async function formFields(): Promise<URLSearchParams> {
-  const version = await env.DB.prepare("SELECT CAST(secret_version AS text) AS v FROM destinations WHERE id = ?1")
+  const version = await env.DB.prepare(
+    "SELECT CAST(secret_version AS text) AS v FROM destinations WHERE id = ?1",
+  )
     .bind(things.ids.destinations)
     .first<string>("v");
   const fields = {

@@ -96,7 +96,9 @@ describe("the next version", () => {
   it("is tried with its limits, however their numbers are written", async () => {
     await call("POST", "/v1/events", { type: TYPE, data: { id: 1 }, tenant: "acme" });
     const limited = { schema: '{"properties": {"id": {"minimum": 2.0}}}', example: "", action: "try" };
-    expect((await (await signedIn()).post(PATH, limited)).html).toContain("It would break events of 1 tenant:");
+    expect((await (await signedIn()).post(PATH, limited)).html).toContain(
+      "It would break events of 1 tenant:",
+    );
   });
 
   it("is published once, however often the form is sent", async () => {

@@ -210,11 +210,20 @@ describe("the forms of the catalogue", () => {
     await put("order.paid", { description: "First" });
     const browser = await signedIn();
     const at = `${PATH}/order.paid/edit`;
-    const readAt = async () => /name="read_at" value="([^"]+)"/.exec((await browser.get(at)).html)?.[1];
-    const mine = { description: "Mine", example: "", schema: "", retention_days: "", read_at: await readAt() };
+    const readAt = async () => /name="read_at" value="([^"]+)"/.exec((await browser.get(at)).html)?.[1] ?? "";
+    const mine = {
+      description: "Mine",
+      example: "",
+      schema: "",
+      retention_days: "",
+      read_at: await readAt(),
+    };
     await put("order.paid", { description: "Theirs", schema });
     const refused = await browser.post(at, mine);
-    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([422, true]);
+    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([
+      422,
+      true,
+    ]);
     expect(refused.html).toContain('value="Mine"');
     expect(refused.html).toContain(`name="read_at" value="${await readAt()}"`);
     expect(await stored("order.paid")).toMatchObject({ description: "Theirs", schema });

@@ -138,12 +138,15 @@ describe("the settings of a tenant", () => {
     const browser = await signedIn();
     const readAt = async () => {
       const { html } = await browser.get(`${SETTINGS}?tenant=acme`);
-      return /name="read_at" value="([^"]+)"/.exec(html)?.[1];
+      return /name="read_at" value="([^"]+)"/.exec(html)?.[1] ?? "";
     };
     const mine = { ...allowed, tenant: "acme", contact_email: "a@acme.example", read_at: await readAt() };
     await call("PATCH", "/v1/tenants/acme", { retention_days: 7 });
     const refused = await browser.post(SETTINGS, mine);
-    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([422, true]);
+    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([
+      422,
+      true,
+    ]);
     expect(refused.html).toContain('value="a@acme.example"');
     expect(await settingsOf()).toMatchObject({ contact_email: null, retention_days: 7 });
     expect((await browser.post(SETTINGS, { ...mine, read_at: await readAt() })).status).toBe(303);

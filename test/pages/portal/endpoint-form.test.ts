@@ -116,14 +116,22 @@ describe("the form of an endpoint that was changed meanwhile", () => {
     const id = await endpointOf();
     const browser = await visitor("acme", link);
     const at = `/portal/endpoints/${id}`;
-    const mine = { ...form, description: "Mine", read_at: readAtIn((await browser.get(`${at}/change`)).html) };
+    const mine = {
+      ...form,
+      description: "Mine",
+      read_at: readAtIn((await browser.get(`${at}/change`)).html),
+    };
     await change(id);
     for (const filter of ["", "{", '{"total": {"between": 1}}']) {
       const { html } = await browser.post(`${at}/preview`, { ...mine, filter });
       expect(readAtIn(html)).toBe(mine.read_at);
     }
     const refused = await browser.post(`${at}/change`, mine);
-    expect([refused.status, refused.html.includes(text), refused.html.includes('value="Mine"')]).toEqual([422, true, true]);
+    expect([refused.status, refused.html.includes(text), refused.html.includes('value="Mine"')]).toEqual([
+      422,
+      true,
+      true,
+    ]);
     expect(await viewOf(id)).toMatchObject({ event_types: ["order.paid"], description: null });
     const again = await browser.post(`${at}/change`, { ...mine, read_at: readAtIn(refused.html) });
     expect(again.status).toBe(303);
