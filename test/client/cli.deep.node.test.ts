@@ -190,7 +190,7 @@ describe("deliveries", () => {
         .split("\n")
         .map((line) => line.split(" ")[0]),
     ).toEqual(["dlv_1", "dlv_2"]);
-    expect(error).toContain("left out");
+    expect(error).toContain("were omitted");
   });
 });
 
