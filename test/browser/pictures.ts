@@ -35,11 +35,7 @@ const phonePictures = [
 async function takeAll(fixture: FixtureAt): Promise<void> {
   const browser = await chromium.launch({
     executablePath: findBrowser() ?? "",
-    args: [
-      `--host-resolver-rules=MAP ${HOST} ${new URL(fixture.url).host}`,
-      // A page may be laid out before its emulation begins. Without hidpi, fonts of that layout are hinted, and stay so.
-      `--force-device-scale-factor=${desktop.deviceScaleFactor}`,
-    ],
+    args: [`--host-resolver-rules=MAP ${HOST} ${new URL(fixture.url).host}`],
   });
   const options = { reducedMotion: "reduce" as const, locale: "en", timezoneId: "UTC" };
   for (const colorScheme of themes) {
