@@ -477,10 +477,14 @@ async function keepFound(
 ): Promise<void> {
   const numbers = found.flatMap((one) => one.numbers);
   const plans = await withTimeout(services, plansOf(db, numbers));
+  const polled = polledBy(
+    services,
+    found.map(({ entry }) => entry),
+  );
   for (const { entry, own, stored, numbers } of found) {
     const events = storedEvents(plans, numbers);
     if (own || (stored && isOwn(entry, plans, numbers)))
-      keepCommittedBefore(services, { outcomes, bundles }, entry, events, plans);
+      keepCommittedBefore({ outcomes, bundles }, { entry, events }, plans, polled);
     else if (stored) outcomes.set(entry, keyResult(entry, stored, events));
   }
 }
@@ -537,19 +541,22 @@ async function findStored(
  * harmless.
  */
 function keepCommittedBefore(
-  { routing }: Services,
   { outcomes, bundles }: Kept,
-  entry: Entry,
-  events: readonly AcceptedEvent[],
+  { entry, events }: Readonly<{ entry: Entry; events: readonly AcceptedEvent[] }>,
   plans: Plans,
+  polled: ReadonlySet<string>,
 ): void {
-  const routes = [...(routing.known(tenantsOf([entry]))?.values() ?? [])];
-  const polled = new Set(routes.flatMap(({ polled = [] }) => [...polled]));
   for (const { id } of events) {
     const bundle = plans.get(bundleOf(id));
     if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, committed(bundle, polled));
   }
   outcomes.set(entry, { kind: "accepted", events });
+}
+
+/** The polled destinations of the entries' tenants, as far as they are cached. A bundle may have events of several. */
+function polledBy({ routing }: Services, entries: readonly Entry[]): ReadonlySet<string> {
+  const routes = tenantsOf(entries).flatMap((tenant) => [...(routing.known([tenant])?.values() ?? [])]);
+  return new Set(routes.flatMap(({ polled = [] }) => [...polled]));
 }
 
 function committed({ id, plan, deliverAt }: PlannedBundle, polled: ReadonlySet<string>): CommittedBundle {

@@ -103,6 +103,19 @@ describe("a commit whose answer is uncertain", () => {
       );
   });
 
+  test("wakes the polled destinations of every tenant with events in the bundle", async () => {
+    const polled = [
+      await newDestination({ url: "poll:inbox" }),
+      await newDestination({ url: "poll:inbox", tenant: "other" }),
+    ];
+    await accept(world.services, [event("warm-up"), event("warm-up", {}, "other")]);
+    failCommits("after", 1);
+    const many = [entry(["a"]), entry(["a"], {}, "other")];
+    const { bundles } = await patiently(committed(many));
+    expect(bundles).toHaveLength(1);
+    expect(bundles.flatMap(({ awaited = [] }) => awaited).toSorted()).toEqual(polled.toSorted());
+  });
+
   test("twice in a row is unavailable, and a repeat with its token in another isolate finds it", async () => {
     failCommits("after", 2);
     const one = entry(["a"]);
