@@ -62,6 +62,7 @@ export function ttlsIn(stored: string): NonNullable<StoredHeader["ttls"]> | unde
 
 function isHeader(header: Readonly<Record<string, unknown>>): header is StoredHeader & typeof header {
   const { tenants, types, events, tags, channels, ttls, erased, addressed, keys, contentTypes } = header;
+  const { versions, lines } = header;
   return (
     isNames(tenants) &&
     isNames(types) &&
@@ -72,8 +73,14 @@ function isHeader(header: Readonly<Record<string, unknown>>): header is StoredHe
     isAbsentOr(erased, isNumbers) &&
     isAbsentOr(addressed, isNumbers) &&
     isAbsentOr(keys, (list) => Array.isArray(list) && list.every(isNames)) &&
-    isAbsentOr(contentTypes, isJsonObject)
+    isAbsentOr(contentTypes, isJsonObject) &&
+    isAbsentOr(versions, (list) => Array.isArray(list) && list.every(isNumbers)) &&
+    isAbsentOr(lines, (own) => isJsonObject(own) && Object.values(own).every(areLines))
   );
+}
+
+function areLines(value: unknown): boolean {
+  return Array.isArray(value) && value.every((line) => Array.isArray(line) && typeof line[0] === "string");
 }
 
 function isAbsentOr(value: unknown, isFine: (value: unknown) => boolean): boolean {

@@ -30,8 +30,8 @@ export function linePlaces(bundle: string, destinations: string): string {
   const header = `${bundle}.header`;
   return `iif(json_valid(${header}) AND json_type(${header}, '$.lines') = 'object', (
     SELECT json_group_array(json_array(n.destination_id, n.event_id, n.line, ${BEFORE}, n.holds))
-    FROM json_each(${header}, '$.lines') d CROSS JOIN json_each(d.value) l
-    CROSS JOIN lines n ON n.destination_id = d.key AND n.line = l.value ->> 0 AND ${isInBundle("n.event_id", `${bundle}.id`)}
+    FROM json_each(${header}, '$.lines') d CROSS JOIN json_each(iif(d.type = 'array', d.value, '[]')) l
+    CROSS JOIN lines n ON n.destination_id = d.key AND n.line = iif(l.type = 'array', l.value ->> 0, NULL) AND ${isInBundle("n.event_id", `${bundle}.id`)}
     WHERE d.key IN (SELECT value FROM json_each(${destinations}))), NULL)`;
 }
 

@@ -28,6 +28,9 @@ async function twoBundles(text = "x".repeat(500)) {
   return world.deliveryQueue.taken().map(({ body }) => body);
 }
 
+/** SQL: the destination. */
+const DESTINATION = "(SELECT id FROM destinations)";
+
 const outcomes = async () =>
   (await storedRows()).map(({ state, reason, attempts }) => [state, reason, attempts]);
 
@@ -72,6 +75,15 @@ describe("deliveries of a damaged bundle", () => {
   test.each([
     ["header is no JSON", "header = 'oops'"],
     ["header has no lists", "header = '{}'"],
+    ["header has a text as versions", "header = json_set(header, '$.versions', 'oops')"],
+    [
+      "header has a text as lines",
+      `header = json_set(header, '$.lines', json_object(${DESTINATION}, 'oops'))`,
+    ],
+    [
+      "header has texts as lines",
+      `header = json_set(header, '$.lines', json_object(${DESTINATION}, json('["oops"]')))`,
+    ],
     ["plan is no JSON", "plan = 'oops'"],
     ["plan has no runs", `plan = '{"dst_1": "oops"}'`],
   ])("come again when the %s, and those of other bundles are delivered", async (_, change) => {
