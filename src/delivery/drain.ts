@@ -124,7 +124,8 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
       former,
     );
     distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
-    if (begun.kind === "step" && begun.dispatch.stage === "leased")
+    // A lease whose deliveries are all passed makes no attempt.
+    if (begun.kind === "step" && begun.dispatch.stage === "leased" && begun.passes === undefined)
       isSlow = begun.dispatch.grant.destinationState.tookMs > SLOW_MS;
     return begun;
   }
@@ -226,7 +227,7 @@ async function beginStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return nothing("more");
   }
-  const ready = await withoutFaulty(context, destination, others);
+  const ready = await withoutFaulty(context, destination, others, faulty.size > 0);
   if (ready.length === 0) {
     for (const event of others) faulty.add(event);
     if (former) return nothing("empty");
@@ -263,23 +264,27 @@ async function emptyUnless(waits: boolean, services: Services, id: string, looke
 }
 
 /**
- * The events that conversions and the destination's transformation make a request of, or cancels, as far as their bodies fit into one trip:
- * the gate admits nothing that cannot be sent, or a half-open circuit would wait for it. They are loaded again under the
- * lease; a destination without a transformation, pins or a conversion that has failed costs nothing here.
+ * The events of bundles that can be read, and that conversions and the destination's transformation make a request of, or cancels,
+ * as far as their bodies fit into one trip: the gate admits nothing that cannot be sent, or a half-open circuit would wait for it.
+ * They are loaded again under the lease; a destination without a transformation, pins or a conversion that has failed costs
+ * nothing here until the drain has met a fault.
  */
 async function withoutFaulty(
   { services, recorder }: DrainContext,
   destination: Destination,
   events: readonly number[],
+  hasMetFault: boolean,
 ): Promise<readonly number[]> {
-  if (!destination.transform && !destination.eventVersions) return events;
+  const needsBodies = destination.transform !== null || destination.eventVersions !== null;
+  if (!needsBodies && !hasMetFault) return events;
   const keys = events.map((eventId) => ({ eventId, destinationId: destination.id }));
-  const { deliveries } = await loadDeliveries(services, partsOf(keys));
+  const options = needsBodies ? {} : { isDue: () => false };
+  const { deliveries, unknown } = await loadDeliveries(services, partsOf(keys), options);
   const { transformed } = await import("./transform.ts");
   const results = await transformed(services, deliveries);
   const faulty = results.filter((one) => one.transformed?.kind === "fault");
   await recorder.report(faulty.map(faultyDisposition));
-  const ids = new Set(faulty.map(({ event }) => event.id));
+  const ids = new Set([...faulty.map(({ event }) => event.id), ...unknown.flatMap(eventsOf)]);
   return events.filter((event) => !ids.has(event));
 }
 
@@ -302,12 +307,14 @@ async function admitWaiting(
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
     if (due.length > 0) return { deliveries: due, dispositions, left: left.length + unreadable.length };
+    const unmade = dispositions.filter(isFaulty).map(({ delivery }) => delivery.event.id);
+    // The gate does not wait for these: drains would follow each other in vain.
+    for (const event of [...unreadable, ...unmade]) faulty.add(event);
     // If nothing else was found, the gate waits a while before it starts the next drain.
     const parked = dispositions.filter(waitsBehind);
     for (const { delivery } of parked) behind.add(delivery.event.id);
-    // The gate does not wait for these: drains would follow each other in vain.
-    for (const event of unreadable) faulty.add(event);
-    return { deliveries: due, dispositions, left: left.length + parked.length };
+    // This drain itself reads what follows the ones without a request.
+    return { deliveries: due, dispositions, left: parked.length + (unmade.length > 0 ? 0 : left.length) };
   };
   const drains = sideBySide();
   const patienceFor = (usualMs: number) => drainPatienceMs(usualMs, drains > 1);
@@ -317,9 +324,16 @@ async function admitWaiting(
   return admitDue(services, connections, { stage: "due", dispositions: [], source, ...waiting });
 }
 
+/** No request can be made of it. A drain finds that out under the lease if all bodies are too much to be read before. */
+function isFaulty({ delivery }: Disposition): boolean {
+  return delivery.transformed?.kind === "fault";
+}
+
 /** Waits as before: behind a delivery that is being retried, if a replay has requeued both. */
-function waitsBehind({ delivery, row, retryAt }: Disposition): boolean {
-  return delivery.row?.state === "waiting" && row === undefined && retryAt === undefined;
+function waitsBehind(disposition: Disposition): boolean {
+  const { delivery, row, retryAt } = disposition;
+  const isUnchanged = delivery.row?.state === "waiting" && row === undefined && retryAt === undefined;
+  return isUnchanged && !isFaulty(disposition);
 }
 
 /** In the order of admission, which is that of the attempts. */
@@ -350,13 +364,15 @@ async function endStep({ services, recorder }: DrainContext, step: Step): Promis
   const { dispatch } = step;
   // If the next step has been admitted already, the gate knows more than this drain.
   const continues = (isUseful: boolean) =>
-    mayGoOn(step) && !step.isFollowed && (isUseful || step.passes === "faulty");
+    !step.isFollowed && (isUseful ? mayGoOn(step) : step.passes === "faulty");
   const pipeline = new Pipeline(services, recorder);
   const { dispositions, late } = await pipeline.end(dispatch, { continues });
   await sendRetries(services, dispositions);
-  if (late || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
-  // It was admitted, but led to nothing: the gate schedules a drain after a while.
-  if (dispatch.stage === "leased" && !hasProgress(dispositions)) return step.passes ? "past" : "gate";
+  const isIdle = dispatch.stage === "leased" && !hasProgress(dispositions);
+  // Others may have been refused for these alone: a slow rate, or a probe, admits few.
+  if (isIdle && step.passes) return "past";
+  // If it was admitted, but led to nothing, the gate schedules a drain after a while.
+  if (late || isIdle || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   if (step.isCrowded) return "crowded";
   return dispatch.stage === "leased" ? "more" : "gate";
 }

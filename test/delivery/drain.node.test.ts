@@ -569,6 +569,47 @@ describe("a waiting delivery", () => {
       expect(await world.drain(message())).toEqual(["left"]);
       expect(count("delivered")).toBe(100);
     });
+
+    test("does not hide others if only a few are admitted at once, and no drain follows at once", async () => {
+      for (const size of [40, 2, 40]) await waiting(size);
+      cannotRead("<> 2");
+      world.edit(shop, { ratePerSecond: 2, rateBurst: 1 });
+      expect(await world.drain(message())).toEqual(["left"]);
+      expect(count("delivered")).toBe(2);
+      await world.run(10_000);
+      world.sentDrains();
+      await world.drain(message());
+      await world.run(2_000);
+      expect(nextDrains()).toEqual([]);
+    });
+
+    test("does not hide others if the receiver is slow", async () => {
+      for (const size of [6, 2, 6]) await waiting(size);
+      cannotRead("<> 2");
+      admitting(async ({ real }) => {
+        const result = await real();
+        const { grant } = result;
+        return grant
+          ? { ...result, grant: { ...grant, destinationState: { ...grant.destinationState, tookMs: 1_400 } } }
+          : result;
+      });
+      await world.drain(message(), { attempts: 3 });
+      expect(count("delivered")).toBe(2);
+    });
+
+    test("is not the only probe of a half-open circuit", async () => {
+      for (let bundle = 0; bundle < 3; bundle++) await waiting(1);
+      cannotRead("<> 2");
+      admitting(async ({ deliveries: [probe = 0, ...others], real }) => {
+        const result = await real();
+        const { grant } = result;
+        if (!grant || others.length === 0) return result;
+        const refused = { deliveries: others, reason: "probing" as const, until: world.now() + 30_000 };
+        return { ...result, grant: { ...grant, deliveries: [probe] }, refused };
+      });
+      await world.drain(message());
+      expect(count("delivered")).toBe(1);
+    });
   });
 
   test("that ends without an attempt is recorded as such", async () => {
@@ -630,6 +671,20 @@ describe("waiting deliveries that stand behind a retried one, as those of a repl
     expect(settled()).toEqual([{ left: 10, continues: false }]);
     expect(methods()).not.toContain("reportEmptyDrain");
     expect([count("waiting paused"), nextDrains()]).toEqual([10, []]);
+  });
+
+  test("are skipped if only a few are admitted at once", async () => {
+    await standing([4, 1, 4], [eventAt(2, 0)]);
+    admitting(async ({ deliveries, real }) => {
+      const result = await real();
+      const { grant } = result;
+      const [granted, others] = [deliveries.slice(0, 8), deliveries.slice(8)];
+      if (!grant || others.length === 0) return result;
+      const refused = { deliveries: others, reason: "rate" as const, until: world.now() + 1_000 };
+      return { ...result, grant: { ...grant, deliveries: granted }, refused };
+    });
+    await world.drain(message());
+    expect(world.requests.map(({ event }) => event)).toEqual([eventAt(2, 0)]);
   });
 
   test("are skipped once", async () => {
@@ -766,6 +821,18 @@ describe("a request that cannot be made", () => {
       world.chance(0.44);
       expect(await world.drain(message())).toEqual(["left"]);
       expect(count("delivered")).toBe(20);
+      expect(methods().at(-1)).toBe("reportEmptyDrain");
+    });
+
+    test("and is known only under the lease does not hide the others", async () => {
+      await pinned('{% if data == "bad" %}no json{% else %}{{ data }}{% endif %}');
+      for (const [size, data] of [[20, bad], [3], [20, bad]] as const) await waiting(size, data);
+      await world.run(1_000);
+      await waiting(0);
+      // Without pins nothing is checked before.
+      world.edit(shop, { eventVersions: null, createdAt: 0 });
+      expect(await world.drain(message(), { attempts: 3 })).toEqual(["left"]);
+      expect(count("delivered")).toBe(3);
       expect(methods().at(-1)).toBe("reportEmptyDrain");
     });
 
