@@ -16,7 +16,7 @@ import { findDeliveries, findOneDelivery } from "../../features/deliveries/servi
 import { cursorParam } from "../../features/parameters.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../../ids.ts";
 import { allOf, type Databases } from "../../store/databases.ts";
-import type { AttemptEntry, StoredState } from "../../store/delivery.ts";
+import { type AttemptEntry, entriesIn, type StoredState } from "../../store/delivery.ts";
 import { type FoundDelivery, type Positions, START } from "../../store/delivery-list.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
@@ -281,7 +281,7 @@ function statusView(statusText: keyof typeof statuses) {
 
 /** The attempts of a delivery, the newest first. */
 function attemptsOf(delivery: FoundDelivery, withContent = true) {
-  const log = delivery.kind === "stored" ? delivery.row.log : [];
+  const log = delivery.kind === "stored" ? entriesIn(delivery.row.log) : [];
   return log.toReversed().map((entry) => attemptView(delivery, entry, withContent));
 }
 

@@ -276,6 +276,15 @@ describe("attempts", () => {
     return { event: key.eventId };
   }
 
+  it("are shown without entries that an edit of the log has made unreadable", async () => {
+    const id = await attempted("delivered", [failure, success]);
+    await env.DB.prepare("UPDATE deliveries SET log = json_insert(log, '$[#]', NULL, '$[#]', 7)").run();
+    for (const path of [`attempt/msg/${id}`, "attempt/endpoint/hook"]) {
+      const { status, json } = await call("GET", `/api/v1/app/${app}/${path}`);
+      expect([status, json.data?.length]).toEqual([200, 2]);
+    }
+  });
+
   it("are listed by endpoint and by message, the newest first, and shown by id", async () => {
     const id = await attempted("delivered", [failure, success]);
     const { data } = (await call("GET", `/api/v1/app/${app}/attempt/endpoint/hook`)).json;
