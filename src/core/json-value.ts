@@ -7,9 +7,10 @@ declare global {
   }
 }
 
-export function parsedJson(text: string): unknown {
+/** @param parse e.g. parseExactly */
+export function parsedJson(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return undefined;
   }

@@ -243,6 +243,11 @@ function visitorOf(services: Services, principal: Principal) {
   /** A body with the token of a new link, for the beginning of a visit to the portal. */
   async function pageBody(path: string, { tenant = CROWDED, scopes }: Principal): Promise<URLSearchParams> {
     const fields = await formFields();
+    const row = env.DB.prepare("SELECT updated_at FROM destinations WHERE id = ?1").bind(
+      things.ids.destinations,
+    );
+    if (/^\/dashboard\/destinations\/[^/]+\/edit/.test(path))
+      fields.set("read_at", new Date((await row.first<number>("updated_at")) ?? 0).toISOString());
     if (path !== "/portal/enter") return fields;
     const visit = { rules: {}, language: null, theme: null, return_url: null };
     const [id, expiresAt] = [newTokenId(), NOW + 3_600_000];

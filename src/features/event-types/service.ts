@@ -211,7 +211,7 @@ export function storedJson(text: string | null): unknown {
 
 /** The same with each number as it was written, to be shown or sent. */
 export function storedExactly(text: string | null): unknown {
-  return text === null || parsedJson(text) === undefined ? null : parseExactly(text);
+  return text === null ? null : (parsedJson(text, parseExactly) ?? null);
 }
 
 /** The value with numbers that can be compared. */

@@ -221,6 +221,16 @@ describe("the form of a destination", () => {
     expect(await shown(id)).toMatchObject({ description: "Mine" });
   });
 
+  it("is not saved without the time when the destination was read", async () => {
+    const id = await created();
+    const browser = await signedIn();
+    const form = await formOf((await browser.get(at(id))).html);
+    const { read_at: _, ...untimed } = form;
+    for (const posted of [untimed, { ...untimed, read_at: " " }])
+      expect((await browser.post(at(id), { ...posted, description: "Mine" })).status).toBe(422);
+    expect(await shown(id)).not.toMatchObject({ description: "Mine" });
+  });
+
   it("does not overwrite another's changes after a preview either", async () => {
     const id = await created();
     const browser = await signedIn();

@@ -79,7 +79,9 @@ export function registerDestinationForms(app: Dashboard): void {
     withDestination(c, async (row) => {
       const typed = await c.req.parseBody();
       if (typed.action === "preview") return showPreview(c, row, typed);
-      const changed = changedMeanwhile(typed, isoTime(row.updatedAt), "destination");
+      // Without its time, nothing says which settings the form began with: it is refused like an old one.
+      const sent = { ...typed, read_at: textIn(typed, "read_at") ?? "unknown" };
+      const changed = changedMeanwhile(sent, isoTime(row.updatedAt), "destination");
       if (changed) return showForm(c, row, { typed, refused: changed });
       const changes = changesIn(typed, destinationView(row), ownBurstOf(row));
       const { input, errors } = await withOwnHeaders(c, row, changes);
