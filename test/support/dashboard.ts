@@ -121,10 +121,17 @@ export function testBrowser(
     return call("POST", path, { body: new URLSearchParams(fields), headers: { ...ownPage, ...headers } });
   }
 
+  /** Opens a page, and sends the form on it that says when what it changes was read. */
+  async function save(path: string, fields: Record<string, string>, page = path) {
+    const [, readAt = ""] = /name="read_at" value="([^"]+)"/.exec((await call("GET", page)).html) ?? [];
+    return post(path, { read_at: readAt, ...fields });
+  }
+
   return {
     gateCalls,
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
+    save,
     /** Sends a form of such a page, which may contain a file. */
     send: (path: string, body: FormData) => call("POST", path, { body, headers: ownPage }),
     /** The cookie that the browser would send. */

@@ -221,7 +221,7 @@ function visitorOf(services: Services, principal: Principal) {
     const call = tool === undefined ? undefined : isEvents ? eventParams : toolCall(tool);
     const rpc = isEvents ? (tool ?? "") : "tools/call";
     const body = isPage
-      ? await pageBody(path, principal)
+      ? await pageBody(filled(path), principal)
       : call
         ? callBody(rpc, call)
         : apiBody(method, path);
@@ -243,11 +243,7 @@ function visitorOf(services: Services, principal: Principal) {
   /** A body with the token of a new link, for the beginning of a visit to the portal. */
   async function pageBody(path: string, { tenant = CROWDED, scopes }: Principal): Promise<URLSearchParams> {
     const fields = await formFields();
-    const row = env.DB.prepare("SELECT updated_at FROM destinations WHERE id = ?1").bind(
-      things.ids.destinations,
-    );
-    if (/^\/dashboard\/destinations\/[^/]+\/edit/.test(path))
-      fields.set("read_at", new Date((await row.first<number>("updated_at")) ?? 0).toISOString());
+    fields.set("read_at", await changedAt(path, fields));
     if (path !== "/portal/enter") return fields;
     const visit = { rules: {}, language: null, theme: null, return_url: null };
     const [id, expiresAt] = [newTokenId(), NOW + 3_600_000];
@@ -263,6 +259,29 @@ function visitorOf(services: Services, principal: Principal) {
 /** The path with ids of the tenant's objects, for parameters spelled `{id}` or `:id`. */
 function filled(path: string): string {
   return pathFor(path.replaceAll(/:(\w+)/g, "{$1}"), things);
+}
+
+/** Where the settings of forms are that say when they were read, by the paths of the forms. */
+const changedByForms = [
+  [
+    /^\/(?:dashboard\/destinations|portal\/endpoints)\/([^/]+)\/(?:edit|limits|change)$/,
+    "destinations",
+    "id",
+  ],
+  [/^\/dashboard\/event-types\/([^/]+)\/edit$/, "event_types", "name"],
+  [/^\/dashboard\/settings$/, "tenant_settings", "tenant"],
+  [/^\/dashboard\/groups\/limits$/, "groups", "name"],
+] as const;
+
+/** When the settings of the form were changed last, as its page says. */
+async function changedAt(path: string, fields: URLSearchParams): Promise<string> {
+  const found = changedByForms.find(([form]) => form.test(path));
+  if (found === undefined) return "";
+  const [form, table, column] = found;
+  const row = env.DB.prepare(`SELECT updated_at FROM ${table} WHERE ${column} = ?1`);
+  const name = form.exec(path)?.[1] ?? fields.get(column);
+  const at = await row.bind(name).first<number>("updated_at");
+  return at === null ? "null" : new Date(at).toISOString();
 }
 
 function toolCall(tool: string) {

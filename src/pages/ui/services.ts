@@ -117,13 +117,18 @@ export async function pageAfter<T, K extends RefusalKind>(
   });
 }
 
+/** When the settings of a form were read, as it says; empty if it says nothing. */
+export function readAtIn(typed: Form): string {
+  return textIn(typed, "read_at") ?? "";
+}
+
 /**
  * The refusal of a form that was opened before somebody else changed what it is about, as its `read_at` says; undefined if
- * nobody has. The form is shown again with the present time, so that it can be sent once more.
+ * nobody has. A form without that time is refused too, because nothing says which settings it began with. The form is
+ * shown again with the present time, so that it can be sent once more.
  */
 export function changedMeanwhile(typed: Form, updatedAt: string | null, what: string): Refused | undefined {
-  const readAt = textIn(typed, "read_at");
-  if (readAt === undefined || readAt === String(updatedAt)) return undefined;
+  if (readAtIn(typed) === String(updatedAt)) return undefined;
   return conflict(
     `The ${what} was changed after you opened this form. Your input is below: check the ${what}, then save again to overwrite those changes`,
   );

@@ -228,6 +228,8 @@ describe("the form of a destination", () => {
     const { read_at: _, ...untimed } = form;
     for (const posted of [untimed, { ...untimed, read_at: " " }])
       expect((await browser.post(at(id), { ...posted, description: "Mine" })).status).toBe(422);
+    const previewed = await browser.post(at(id), { ...untimed, action: "preview", description: "Mine" });
+    expect((await browser.post(at(id), await formOf(previewed.html))).status).toBe(422);
     expect(await shown(id)).not.toMatchObject({ description: "Mine" });
   });
 

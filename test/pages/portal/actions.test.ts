@@ -130,14 +130,14 @@ describe("an endpoint", () => {
     const before = await rowOf(id);
     const browser = await visitor("acme");
     const form = { url: URL_OF_HOOK, which: "all", description: "New", max_concurrency: "4" };
-    const { status, headers } = await browser.post(`/portal/endpoints/${id}/change`, form);
+    const { status, headers } = await browser.save(`/portal/endpoints/${id}/change`, form);
     expect([status, headers.get("location")]).toEqual([303, `/portal/endpoints/${id}?done=saved`]);
     const after = await rowOf(id);
     expect(after).toMatchObject({ description: "New", max_concurrency: 4, rate_per_second: 100 });
     expect(after?.sealed_headers).toBe(before?.sealed_headers);
-    await browser.post(`/portal/endpoints/${id}/change`, { ...form, headers: "X-New: 1" });
+    await browser.save(`/portal/endpoints/${id}/change`, { ...form, headers: "X-New: 1" });
     expect(Object.keys(JSON.parse(String((await rowOf(id))?.sealed_headers)))).toEqual(["X-New"]);
-    await browser.post(`/portal/endpoints/${id}/change`, { ...form, headers_remove: "on" });
+    await browser.save(`/portal/endpoints/${id}/change`, { ...form, headers_remove: "on" });
     expect((await rowOf(id))?.sealed_headers).toBeNull();
   });
 
@@ -148,7 +148,7 @@ describe("an endpoint", () => {
       .run();
     const browser = await visitor("acme");
     const form = { url: "https://evil.example/", which: "all", description: "x" };
-    await browser.post(`/portal/endpoints/${id}/change`, form);
+    await browser.save(`/portal/endpoints/${id}/change`, form);
     expect((await rowOf(id))?.url).toBe("service:BILLING /hook");
   });
 
@@ -389,7 +389,7 @@ describe("a visitor that requests more than permitted", () => {
     const rotated = await browser.post(`/portal/endpoints/${id}/rotate`, { secret_version: "1" });
     expect(rotated.status).toBe(403);
     const form = { url: URL_OF_HOOK, which: "all", max_concurrency: "3", rate_per_second: "100" };
-    const { status } = await browser.post(`/portal/endpoints/${id}/change`, form);
+    const { status } = await browser.save(`/portal/endpoints/${id}/change`, form);
     expect([status, (await rowOf(id))?.max_concurrency]).toEqual([422, 10]);
   });
 
@@ -398,7 +398,7 @@ describe("a visitor that requests more than permitted", () => {
     const browser = await visitor("acme", { access: { max_concurrency: 20 } });
     const form = { url: URL_OF_HOOK, which: "all", rate_per_second: "100", description: "Renamed" };
     const change = (most: string) =>
-      browser.post(`/portal/endpoints/${id}/change`, { ...form, max_concurrency: most });
+      browser.save(`/portal/endpoints/${id}/change`, { ...form, max_concurrency: most });
     expect((await change("50")).status).toBe(303);
     expect(await rowOf(id)).toMatchObject({ max_concurrency: 50, description: "Renamed" });
     expect((await change("51")).status).toBe(422);

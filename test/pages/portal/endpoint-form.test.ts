@@ -126,6 +126,9 @@ describe("the form of an endpoint that was changed meanwhile", () => {
       const { html } = await browser.post(`${at}/preview`, { ...mine, filter });
       expect(readAtIn(html)).toBe(mine.read_at);
     }
+    const { read_at: _, ...untimed } = mine;
+    expect((await browser.post(`${at}/preview`, untimed)).html).toContain('name="read_at" value=""');
+    expect((await browser.post(`${at}/change`, untimed)).status).toBe(422);
     const refused = await browser.post(`${at}/change`, mine);
     expect([refused.status, refused.html.includes(text), refused.html.includes('value="Mine"')]).toEqual([
       422,
@@ -191,7 +194,7 @@ describe("the body and the signature forms of an endpoint", () => {
       template_0_algorithm: "sha512",
       description: "Renamed",
     };
-    expect((await browser.post(`/portal/endpoints/${id}/change`, typed)).status).toBe(303);
+    expect((await browser.save(`/portal/endpoints/${id}/change`, typed)).status).toBe(303);
     const after = await rowOf(id);
     expect(after).toMatchObject({ description: "Renamed", body: before?.body });
     expect(after?.signature_forms).toBe(before?.signature_forms);
@@ -200,7 +203,7 @@ describe("the body and the signature forms of an endpoint", () => {
   it("are changed, and removed again", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme");
-    const change = (more: object) => browser.post(`/portal/endpoints/${id}/change`, { ...form, ...more });
+    const change = (more: object) => browser.save(`/portal/endpoints/${id}/change`, { ...form, ...more });
     await change({ body: "data", sign_github: "on" });
     expect(await viewOf(id)).toMatchObject({ body: "data", signature_forms: [{ form: "github" }] });
     await change({ body: "envelope", sign_standard: "on" });
@@ -235,7 +238,7 @@ describe("the body and the signature forms of an endpoint", () => {
     const id = await endpointOf("acme", { signature: "ed25519" });
     const browser = await visitor("acme");
     const typed = { ...form, sign_standard: "on", sign_stripe: "on" };
-    const { status, html } = await browser.post(`/portal/endpoints/${id}/change`, typed);
+    const { status, html } = await browser.save(`/portal/endpoints/${id}/change`, typed);
     expect([status, faultAt(html, "signature_forms")]).toEqual([
       422,
       expect.stringContaining("a key pair works only with Standard Webhooks"),

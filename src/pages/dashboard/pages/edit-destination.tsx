@@ -30,7 +30,13 @@ import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Confirmation, Top } from "../../ui/parts.tsx";
 import { SecretPage } from "../../ui/secret-page.tsx";
-import { addDestination, changedMeanwhile, saveDestination, unreadable } from "../../ui/services.ts";
+import {
+  addDestination,
+  changedMeanwhile,
+  readAtIn,
+  saveDestination,
+  unreadable,
+} from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -79,9 +85,7 @@ export function registerDestinationForms(app: Dashboard): void {
     withDestination(c, async (row) => {
       const typed = await c.req.parseBody();
       if (typed.action === "preview") return showPreview(c, row, typed);
-      // Without its time, nothing says which settings the form began with: it is refused like an old one.
-      const sent = { ...typed, read_at: textIn(typed, "read_at") ?? "unknown" };
-      const changed = changedMeanwhile(sent, isoTime(row.updatedAt), "destination");
+      const changed = changedMeanwhile(typed, isoTime(row.updatedAt), "destination");
       if (changed) return showForm(c, row, { typed, refused: changed });
       const changes = changesIn(typed, destinationView(row), ownBurstOf(row));
       const { input, errors } = await withOwnHeaders(c, row, changes);
@@ -242,7 +246,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, readAt, 
 async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const { input, errors } = destinationSettingsIn({ ...typed, kind: destinationView(row).kind });
   const found = errors.filter(({ field }) => field === "filter");
-  const readAt = textIn(typed, "read_at");
+  const readAt = readAtIn(typed);
   if (found.length > 0) return showForm(c, row, { typed, readAt, refused: unreadable(found) });
   const { event_types, channels, filter } = input;
   const draft = { event_types, channels, filter };

@@ -26,6 +26,7 @@ import {
   addDestination,
   attemptWith,
   changedMeanwhile,
+  readAtIn,
   saveDestination,
   statusOfRefused,
 } from "../../ui/services.ts";
@@ -93,7 +94,7 @@ export function registerEndpointForms(app: Portal): void {
       const { body, faults: all } = inputOf(c, form, row);
       const { event_types: types, filter } = all;
       const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
-      const readAt = textIn(form, "read_at");
+      const readAt = readAtIn(form);
       if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row, readAt });
       const typed = { event_types: body.event_types, filter: body.filter };
       const previewed = await attemptWith(callerInPortal(c), destinationDraft, typed, (caller, settings) =>
@@ -114,7 +115,7 @@ function showAgain(c: PortalContext, typed: Form, refused: Refused, row?: Destin
     typed,
     faults: refusedFaults(c, typed, refused),
     row,
-    readAt: textIn(typed, "read_at"),
+    readAt: readAtIn(typed),
     status: statusOfRefused(refused),
   });
 }
