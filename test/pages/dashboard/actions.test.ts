@@ -122,10 +122,8 @@ describe("a destination", () => {
       cooldown_s: "10",
       max_cooldown_s: "90",
     };
-    const { status, headers } = await browser.post(`/dashboard/destinations/${id}/limits`, {
-      ...fields,
-      ...breaker,
-    });
+    const at = `/dashboard/destinations/${id}`;
+    const { status, headers } = await browser.save(`${at}/limits`, { ...fields, ...breaker }, at);
     expect([status, headers.get("location")]).toEqual([
       303,
       `/dashboard/destinations/${id}?done=limits#limits`,
@@ -146,11 +144,30 @@ describe("a destination", () => {
     const id = await destinationOf();
     const before = await rowOf(id);
     const fields = { max_concurrency: "3", timeout_ms: "soon" };
-    const { status, html } = await (await signedIn()).post(`/dashboard/destinations/${id}/limits`, fields);
+    const at = `/dashboard/destinations/${id}`;
+    const { status, html } = await (await signedIn()).save(`${at}/limits`, fields, at);
     expect(status).toBe(422);
     expect(html).toContain("Timeout (ms) is &quot;soon&quot;; expected a whole number from 100 to 25000");
     expect(html).toContain('name="max_concurrency" value="3"');
     expect(await rowOf(id)).toEqual(before);
+  });
+
+  it("keeps limits that somebody else has set meanwhile, until the form is sent once more", async () => {
+    const id = await destinationOf();
+    const browser = await signedIn();
+    const at = `/dashboard/destinations/${id}`;
+    const typed = { max_concurrency: "3" };
+    const opened = hiddenIn((await browser.get(at)).html);
+    await testApi().call("PATCH", `/v1/destinations/${id}`, { rate_per_second: 7 });
+    const theirs = await rowOf(id);
+    for (const hidden of [opened, {}]) {
+      const { status, html } = await browser.post(`${at}/limits`, { ...hidden, ...typed });
+      expect([status, html.includes("was changed after you opened this form")]).toEqual([422, true]);
+      expect(html).toContain('name="max_concurrency" value="3"');
+      expect(await rowOf(id)).toEqual(theirs);
+    }
+    expect((await browser.save(`${at}/limits`, typed, at)).status).toBe(303);
+    expect(await rowOf(id)).toMatchObject({ max_concurrency: 3, rate_per_second: 100 });
   });
 
   it("is paused and resumed", async () => {

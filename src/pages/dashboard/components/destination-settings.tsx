@@ -16,6 +16,7 @@ import {
   ownBurstOf,
   retryPolicyOf,
 } from "../../../store/destination.ts";
+import { isoTime } from "../../../time.ts";
 import { FieldForm, formState, Input, Inputs } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { breakerNames, destinationLabels, limitNames } from "../../ui/form-fields.ts";
@@ -124,6 +125,7 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, typed, refused }) => {
       <FieldForm
         form={form}
         action={`${path}/limits`}
+        hidden={{ read_at: isoTime(row.updatedAt) }}
         submit={mayChange && "Save limits"}
         button=""
         hint={mayChange && "Leave a field empty to use its default."}

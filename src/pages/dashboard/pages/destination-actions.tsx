@@ -10,17 +10,22 @@ import {
 import type { WaitingPosition } from "../../../features/deliveries/schema.ts";
 import { clearHold } from "../../../features/destinations/health.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
-import { pauseDestination, resumeDestination } from "../../../features/destinations/service.ts";
+import {
+  getDestination,
+  pauseDestination,
+  resumeDestination,
+  updateDestination,
+} from "../../../features/destinations/service.ts";
 import { newReplay } from "../../../features/replays/schema.ts";
 import { cancelReplay, pauseReplay, resumeReplay, startReplay } from "../../../features/replays/service.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
-import { saveDestination } from "../../ui/services.ts";
-import { actAndReturn, showRefusal } from "../components/layout.tsx";
+import { changedMeanwhile, saveDestination } from "../../ui/services.ts";
+import { actAndReturn, showNotFound, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { outcomeAt } from "../outcomes.ts";
-import { callerOnPage, callService, callWith, type Dashboard } from "../session.ts";
+import { callerOnPage, callService, callWith, type Dashboard, mayCall } from "../session.ts";
 import { showDestination } from "./destination.tsx";
 import { showNewSecret } from "./edit-destination.tsx";
 
@@ -85,10 +90,15 @@ export function registerActions(app: Dashboard): void {
 
   app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
-    const form = await c.req.parseBody();
-    const change = { id, input: limitsIn(form), requestUrl: c.req.url };
+    const typed = await c.req.parseBody();
+    const found = await callService(c, getDestination, id);
+    if (found.kind !== "ok") return showNotFound(c);
+    const updatedAt = isoTime(found.value.updatedAt);
+    const changed = mayCall(c, updateDestination) && changedMeanwhile(typed, updatedAt, "destination");
+    if (changed) return showDestination(c, id, { refused: changed, typed });
+    const change = { id, input: limitsIn(typed), requestUrl: c.req.url };
     const updated = await saveDestination(callerOnPage(c), change);
-    if (updated.kind !== "ok") return showDestination(c, id, { refused: updated, typed: form });
+    if (updated.kind !== "ok") return showDestination(c, id, { refused: updated, typed });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
   });
 

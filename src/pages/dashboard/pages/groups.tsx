@@ -16,11 +16,18 @@ import { breakerNames, destinationLabels, type FormFields, numberInput } from ".
 import { addressOf, type Form, numberIn, textIn } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import { Card, OutcomeNotice, Pager, Press, StateLabel, Top } from "../../ui/parts.tsx";
-import { pageAfter } from "../../ui/services.ts";
+import { changedMeanwhile, pageAfter } from "../../ui/services.ts";
 import { actAndReturn, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { outcomeAt } from "../outcomes.ts";
-import { callerOnPage, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
+import {
+  callerOnPage,
+  callService,
+  callWith,
+  type Dashboard,
+  type DashboardContext,
+  mayCall,
+} from "../session.ts";
 
 const PATH = "/dashboard/groups";
 const LIMITS = `${PATH}/limits`;
@@ -78,10 +85,10 @@ export function registerGroupPages(app: Dashboard): void {
   app.get(LIMITS, async (c) => {
     if (!mayLimitGroups(c)) return showReadOnly(c);
     const name = c.req.query("name");
-    if (name === undefined) return showForm(c, {});
+    if (name === undefined) return showForm(c, undefined, {});
     const found = await getGroup(callerOnPage(c), name);
     if (found.kind !== "ok") return showRefusal(c, found, PATH);
-    return showForm(c, found.value.created_at === null ? { name } : ownLimits(found.value));
+    return showForm(c, found.value, ownLimits(found.value));
   });
 
   app.post(LIMITS, async (c) => {
@@ -90,13 +97,19 @@ export function registerGroupPages(app: Dashboard): void {
     const name = textIn(typed, "name") ?? "";
     if (typed.action === "remove")
       return actAndReturn(c, (caller) => deleteGroup(caller, name), PATH, "group-limits");
+    const found = await callService(c, getGroup, name);
+    // The name that no group can have is among the faults that replaceGroup finds.
+    if (found.kind !== "ok" && found.kind !== "not_found") return showForm(c, undefined, typed, found);
+    const stored = found.kind === "ok" ? found.value : undefined;
+    const changed = stored && changedMeanwhile(typed, stored.updated_at, "group");
+    if (changed) return showForm(c, stored, typed, changed);
     const given = Object.fromEntries(names.map((limit) => [limit, numberIn(typed, limit)]));
     const input = { ...given, breaker: limitsIn(typed).breaker };
     const set = await callWith(c, groupInput, input, (caller, fields) =>
       replaceGroup(caller, { name, fields }),
     );
     if (set.kind === "ok") return c.redirect(outcomeAt(PATH, "group-limits"), 303);
-    return showForm(c, typed, set);
+    return showForm(c, stored, typed, set);
   });
 }
 
@@ -155,7 +168,9 @@ const hint = "A name that destinations have, or host: and a host, such as host:h
 const labels: FormFields = { ...destinationLabels, name: ["name", "Group", { required: true, hint }] };
 const names = Object.keys(groupLimitShape.fields) as readonly (keyof typeof defaultGroupLimits)[];
 
-function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
+/** @param stored undefined where the form names no group */
+function showForm(c: DashboardContext, stored: GroupStateJson | undefined, typed: Form, refused?: Refused) {
+  const updatedAt = stored?.updated_at ?? null;
   const form = formState(typed, labels, refused);
   return showPage(
     c,
@@ -169,10 +184,11 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
       <FieldForm
         form={form}
         action={LIMITS}
+        hidden={{ read_at: String(updatedAt) }}
         submit="Save limits"
         button=""
         aside={
-          typed.updated_at !== undefined && (
+          updatedAt !== null && (
             <button type="submit" name="action" value="remove" formnovalidate>
               Remove limits
             </button>
