@@ -50,11 +50,19 @@ export const SecretPage: FC<Props> = ({ row, shown: { secret, public_key: public
   );
 };
 
-/** @param props `form` has the overlap, and perhaps its fault; `children`: further fields */
-type RotationProps = Readonly<{ path: string; row: Destination; form: FormState; children?: Child }>;
+type RotationProps = Readonly<{
+  path: string;
+  row: Destination;
+  /** The overlap, and perhaps its fault. */
+  form: FormState;
+  /** Whether it was refused. */
+  isOpen: boolean;
+  /** Further fields. */
+  children?: Child;
+}>;
 
 /** Takes two clicks: the first one only opens the form. */
-export const SecretRotation: FC<RotationProps> = ({ path, row, form, children }) => {
+export const SecretRotation: FC<RotationProps> = ({ path, row, form, isOpen, children }) => {
   const { now, f, t: texts } = usePage();
   const t = texts.secret;
   const replaced = previousSecrets(row.previousSecrets, now);
@@ -64,7 +72,7 @@ export const SecretRotation: FC<RotationProps> = ({ path, row, form, children })
       <div class="stack">
         {t.text && <p>{t.text}</p>}
         {replaced.length > 0 && <p>{t.previous(replaced.length, f.until(lastExpiresAt, now))}</p>}
-        <Fold title={t.rotate} open={form.errors.length > 0}>
+        <Fold title={t.rotate} open={isOpen}>
           <FieldForm
             form={form}
             hasNotice={false}

@@ -308,6 +308,23 @@ describe("a destination", () => {
       "Overlap (seconds) is 35996400; expected a whole number of seconds from 0 to 604800",
     );
     expect(html).not.toContain("Create destination");
+    expect(html).toMatch(/<details open=""><summary>[^<]*<\/summary><form [^>]*rotate".*value="9999"/s);
+  });
+
+  it("keeps what was typed into the form of a replay that is refused", async () => {
+    const id = await destinationOf();
+    await deadDelivery(id);
+    const browser = await signedIn();
+    const typed = { days: "7", rate_per_minute: "9999" };
+    const replayed = async (more: Record<string, string>) =>
+      (await browser.post(`/dashboard/destinations/${id}/replay`, { ...typed, ...more })).html;
+    const dead = await replayed({});
+    expect(dead).toMatch(/value="7" selected.*value="9999".*Replay dead letters.*value="100"/s);
+    const missing = await replayed({ include: "missing", matching: "false" });
+    expect(missing).toMatch(
+      /value="100".*Replay dead letters.*<details open="">.*value="7" selected.*value="9999"/s,
+    );
+    expect(missing).toContain('<option value="false" selected');
   });
 
   it("has its dead letters replayed", async () => {

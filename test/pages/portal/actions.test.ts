@@ -229,6 +229,7 @@ describe("an endpoint", () => {
     const form = { overlap_hours: hours, secret_version: "1" };
     const { status, html } = await browser.post(`/portal/endpoints/${id}/rotate`, form);
     expect([status, faultAt(html, "overlap_hours")]).toEqual([422, "Enter a number of hours from 0 to 168."]);
+    expect(html).toContain(`name="overlap_hours" value="${hours}"`);
     expect((await rowOf(id))?.secret_version).toBe(1);
   });
 });
@@ -291,6 +292,7 @@ describe("deliveries", () => {
     const browser = await visitor("acme");
     const { status, html } = await browser.post(`/portal/endpoints/${id}/replay`, { since });
     expect([status, faultAt(html, "since")]).toEqual([422, expect.stringContaining("time in the past")]);
+    if (since !== "") expect(html).toContain(`name="since" value="${since}"`);
     expect(await countRows("replays")).toBe(0);
   });
 

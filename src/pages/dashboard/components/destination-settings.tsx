@@ -160,14 +160,14 @@ export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
 };
 
 /** The form that rotates the secret, with the choice of how to sign. */
-export const Rotation: FC<{ path: string; row: Destination }> = ({ path, row }) => {
+export const Rotation: FC<Omit<LimitsProps, "refused">> = ({ path, row, typed }) => {
   const labels = {
     ...destinationLabels,
     overlap_s: ["overlap_hours", usePage().t.secret.overlap] as const,
   };
-  const form = formState({ signature: sealedScheme(row.secret), overlap_hours: 24 }, labels);
+  const form = formState({ signature: sealedScheme(row.secret), overlap_hours: 24, ...typed }, labels);
   return (
-    <SecretRotation path={path} row={row} form={form}>
+    <SecretRotation path={path} row={row} form={form} isOpen={typed !== undefined}>
       <Input name="signature" />
     </SecretRotation>
   );

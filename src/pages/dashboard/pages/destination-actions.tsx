@@ -95,10 +95,10 @@ export function registerActions(app: Dashboard): void {
     if (found.kind !== "ok") return showNotFound(c);
     const updatedAt = isoTime(found.value.updatedAt);
     const changed = mayCall(c, updateDestination) && changedMeanwhile(typed, updatedAt, "destination");
-    if (changed) return showDestination(c, id, { refused: changed, typed });
+    if (changed) return showDestination(c, id, { of: "limits", refused: changed, typed });
     const change = { id, input: limitsIn(typed), requestUrl: c.req.url };
     const updated = await saveDestination(callerOnPage(c), change);
-    if (updated.kind !== "ok") return showDestination(c, id, { refused: updated, typed });
+    if (updated.kind !== "ok") return showDestination(c, id, { of: "limits", refused: updated, typed });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
   });
 
@@ -120,7 +120,7 @@ export function registerActions(app: Dashboard): void {
     if (rotated.kind === "forbidden") return showRefusal(c, rotated, `/dashboard/destinations/${id}`);
     return isRepeatedRotation(rotated)
       ? c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)
-      : showDestination(c, id, { refused: rotated });
+      : showDestination(c, id, { of: "rotation", refused: rotated, typed: form });
   });
 
   app.post(`${DESTINATION}/replay`, async (c) => {
@@ -140,7 +140,7 @@ export function registerActions(app: Dashboard): void {
       rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
     };
     const started = await callWith(c, newReplay, asked, startReplay);
-    if (started.kind !== "ok") return showDestination(c, id, { refused: started });
+    if (started.kind !== "ok") return showDestination(c, id, { of: "replay", refused: started, typed: form });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
   });
 }

@@ -23,7 +23,7 @@ import {
   shortUrl,
 } from "../../ui/destination-table.tsx";
 import { FieldForm, type RefusedForm } from "../../ui/fields.tsx";
-import { addressOf, atMost, countOf, decimalOf, durationOrNone } from "../../ui/format.ts";
+import { addressOf, atMost, countOf, decimalOf, durationOrNone, type Form, textIn } from "../../ui/format.ts";
 import { usePage } from "../../ui/page.tsx";
 import {
   Banner,
@@ -51,7 +51,10 @@ export function registerDestination(app: Dashboard): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
 }
 
-export async function showDestination(c: DashboardContext, id: string, form?: RefusedForm) {
+/** A form of the page that was refused: it is shown again with what was typed. */
+type RefusedPart = Required<RefusedForm> & Readonly<{ of: "limits" | "rotation" | "replay" }>;
+
+export async function showDestination(c: DashboardContext, id: string, form?: RefusedPart) {
   const services = c.get("services");
   const { tenant } = c.get("visitor");
   const window = windowNamed(c.req.query("window"));
@@ -63,7 +66,8 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
   const { row, figures, status, depth } = health;
   const parts = await readParts(callerOnPage(c), row, tenant, c.req.query());
   const { blocked, consumers } = parts;
-  const { typed, refused } = form ?? {};
+  const refused = form?.refused;
+  const typedIn = (of: RefusedPart["of"]) => (form?.of === of ? form.typed : undefined);
   const path = `/dashboard/destinations/${row.id}`;
   const mayRepair = mayCall(c, pauseDestination);
   const skip = (delivery: string) => <Press action={`/dashboard/deliveries/${delivery}/skip`} label="Skip" />;
@@ -79,7 +83,11 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
     { title: nameOf(row), live: form === undefined, refused },
     <>
       <Top crumb={["/dashboard", "Overview"]} title={nameOf(row)} lede={lede} />
-      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={c.req.query("done")} />}
+      {form && form.of !== "limits" ? (
+        <RefusedNotice refused={form.refused} />
+      ) : (
+        <OutcomeNotice name={c.req.query("done")} />
+      )}
       <StatusPanel status={status} />
       {mayRepair && <Actions path={path} row={row} isHeld={(figures?.view.heldUntil ?? 0) > now} />}
       <CurrentFigures health={health} />
@@ -94,14 +102,14 @@ export async function showDestination(c: DashboardContext, id: string, form?: Re
       <div class="columns">
         <div class="column">
           <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} />
-          <DeadLetters path={path} replays={parts.replays} dead={depth.dead} />
+          <DeadLetters path={path} replays={parts.replays} dead={depth.dead} typed={typedIn("replay")} />
         </div>
         <div class="column">
           <Sending row={row} />
           <TransformSummary row={row} path={path} faults={parts.transformFaults} />
-          <LimitsForm row={row} path={path} typed={typed} refused={refused} />
+          <LimitsForm row={row} path={path} typed={typedIn("limits")} refused={refused} />
           <RetryPolicySummary row={row} />
-          {mayCall(c, updateDestination) && <Rotation path={path} row={row} />}
+          {mayCall(c, updateDestination) && <Rotation path={path} row={row} typed={typedIn("rotation")} />}
         </div>
       </div>
       {blocked && <BlockedKeys page={blocked} action={mayRepair ? { title: "Skip", of: skip } : undefined} />}
@@ -198,10 +206,13 @@ type DeadLettersProps = Readonly<{
   /** The newest first. */
   replays: readonly Replay[];
   dead: number;
+  /** The form of a replay, if it was refused. */
+  typed: Form | undefined;
 }>;
 
-const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead }) => {
+const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, typed }) => {
   const mayStart = usePage().mayCall(startReplay) && !replays.some(isUnderWay);
+  const isOfMissing = typed?.include === "missing";
   return (
     <Section id="replays" title="Dead letters">
       {dead === 0 ? (
@@ -212,8 +223,8 @@ const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead }) => {
           <a href={`${path}?state=dead#deliveries`}>Show them</a>
         </p>
       )}
-      {mayStart && dead > 0 && <NewReplay path={path} />}
-      {mayStart && <SendMissing path={path} />}
+      {mayStart && dead > 0 && <NewReplay path={path} typed={isOfMissing ? undefined : typed} />}
+      {mayStart && <SendMissing path={path} typed={isOfMissing ? typed : undefined} />}
       {replays.map((replay) => (
         <ReplayProgress path={path} replay={replay} />
       ))}
@@ -221,8 +232,10 @@ const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead }) => {
   );
 };
 
+type ReplayForm = Readonly<{ path: string; typed: Form | undefined }>;
+
 /** Which events a replay is about, and how fast it begins. */
-const ReplayFields: FC = () => (
+const ReplayFields: FC<{ typed: Form }> = ({ typed }) => (
   <>
     <Select
       label="Accepted in the last"
@@ -232,18 +245,24 @@ const ReplayFields: FC = () => (
         ["7", "7 days"],
         ["30", "30 days"],
       ]}
-      chosen="30"
+      chosen={textIn(typed, "days") ?? "30"}
     />
     <label>
       Initial rate (per minute)
-      <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
+      <input
+        type="number"
+        name="rate_per_minute"
+        min={1}
+        max={6000}
+        value={textIn(typed, "rate_per_minute") ?? "100"}
+      />
     </label>
   </>
 );
 
 /** Closed at first: it is needed once, after a destination was created or its filter was widened. */
-const SendMissing: FC<{ path: string }> = ({ path }) => (
-  <Fold title="Send events it never received">
+const SendMissing: FC<ReplayForm> = ({ path, typed }) => (
+  <Fold title="Send events it never received" open={typed !== undefined}>
     <FieldForm
       action={`${path}/replay`}
       hidden={{ include: "missing" }}
@@ -252,7 +271,7 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
       hint="Events that already have a delivery to this destination are skipped."
     >
       <div class="fields">
-        <ReplayFields />
+        <ReplayFields typed={typed ?? {}} />
         <Select
           label="Which events"
           name="matching"
@@ -260,13 +279,14 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
             ["true", "those it would receive with its current settings"],
             ["false", "all events of its tenant"],
           ]}
+          chosen={typed && textIn(typed, "matching")}
         />
       </div>
     </FieldForm>
   </Fold>
 );
 
-const NewReplay: FC<{ path: string }> = ({ path }) => (
+const NewReplay: FC<ReplayForm> = ({ path, typed = {} }) => (
   <FieldForm
     action={`${path}/replay`}
     submit="Replay dead letters"
@@ -274,7 +294,7 @@ const NewReplay: FC<{ path: string }> = ({ path }) => (
     hint="The replay slows down when the receiver does."
   >
     <div class="fields">
-      <ReplayFields />
+      <ReplayFields typed={typed} />
     </div>
   </FieldForm>
 );

@@ -45,7 +45,7 @@ export function registerEndpointActions(app: Portal): void {
     const { t, f } = c.get("look");
     const hours = numberIn(form, "overlap_hours") ?? 24;
     if (typeof hours !== "number" || hours < 0 || hours > 168)
-      return showEndpoint(c, id, { faults: { overlap_hours: t.faults.overlap_hours } });
+      return showEndpoint(c, id, { faults: { overlap_hours: t.faults.overlap_hours }, typed: form });
     const body = {
       overlap_s: Math.round(hours * 3600),
       // A form that does not name the secret to replace must not replace the current one.
@@ -59,7 +59,7 @@ export function registerEndpointActions(app: Portal): void {
       return c.redirect(portalOutcomeAt(path, "rotated-before", "#secret-head"), 303);
     if (rotated.kind === "conflict" && rotated.retryAfterS !== undefined) {
       const fault = t.secret.tooMany(f.duration(rotated.retryAfterS * 1000));
-      return showEndpoint(c, id, { faults: { overlap_hours: fault } });
+      return showEndpoint(c, id, { faults: { overlap_hours: fault }, typed: form });
     }
     return showRefused(c, rotated, path);
   });
@@ -89,7 +89,8 @@ export function registerEndpointActions(app: Portal): void {
     const form = await c.req.parseBody();
     const look = c.get("look");
     const since = timeIn(textIn(form, "since"));
-    if (since === undefined) return showEndpoint(c, id, { faults: { since: look.t.faults.since } });
+    if (since === undefined)
+      return showEndpoint(c, id, { faults: { since: look.t.faults.since }, typed: form });
     const body = {
       destination_id: id,
       since,
@@ -102,7 +103,7 @@ export function registerEndpointActions(app: Portal): void {
     if (begun.kind === "not_found") return showPortalNotFound(c);
     const faults = begun.kind === "conflict" ? { since: look.t.resend.underWay } : fieldFaultsOf(look, begun);
     const fault = faults.since ?? faults.until ?? faults.form ?? look.t.refused.general;
-    return showEndpoint(c, id, { faults: { since: fault } });
+    return showEndpoint(c, id, { faults: { since: fault }, typed: form });
   });
 
   app.post(`${ENDPOINT}/replays/:replay/cancel`, may("resend"), (c) => {

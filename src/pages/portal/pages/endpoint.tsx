@@ -18,7 +18,7 @@ import { DeliveryLog, type LogPage } from "../../ui/delivery-log.tsx";
 import { BlockedKeys, Consumers, readParts } from "../../ui/destination-parts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { FieldForm, Input } from "../../ui/fields.tsx";
-import { indented } from "../../ui/format.ts";
+import { type Form, indented } from "../../ui/format.ts";
 import {
   Banner,
   CheckAll,
@@ -47,9 +47,15 @@ export function registerEndpoint(app: Portal): void {
 }
 
 /** The result of a form on the page, if it is not a redirect. */
-type Shown = Readonly<{ faults?: FieldFaults; notice?: string }>;
+type Shown = Readonly<{
+  faults?: FieldFaults;
+  /** The form that has these faults. */
+  typed?: Form;
+  notice?: string;
+}>;
 
-export async function showEndpoint(c: PortalContext, id: string, { faults = {}, notice }: Shown = {}) {
+export async function showEndpoint(c: PortalContext, id: string, shown: Shown = {}) {
+  const { faults = {}, typed = {}, notice } = shown;
   const found = await getDestination(callerInPortal(c), id);
   if (found.kind !== "ok") return showPortalNotFound(c);
   const row = found.value;
@@ -84,11 +90,11 @@ export async function showEndpoint(c: PortalContext, id: string, { faults = {}, 
       {blocked && <BlockedKeys page={blocked} />}
       {consumers && <Consumers list={consumers} />}
       {!isFetched && <Deliveries path={path} page={endpoint.deliveries} />}
-      {may("resend") && <ResendMany path={path} replays={endpoint.replays} faults={faults} />}
+      {may("resend") && <ResendMany path={path} replays={endpoint.replays} faults={faults} typed={typed} />}
       <div class="columns">
         <Settings row={row} />
         <TransformSummary row={row} path={path} faults={endpoint.transformFaults} />
-        {may("rotate_secret") && <SecretRotation path={path} row={row} form={rotationForm(page, faults)} />}
+        {may("rotate_secret") && <Rotation path={path} row={row} faults={faults} typed={typed} />}
         {may("delete_endpoint") && (
           <Section id="deletion" title={t.endpoint.delete}>
             <Fold title={t.endpoint.delete}>
@@ -251,27 +257,30 @@ const Settings: FC<{ row: Destination }> = ({ row }) => {
   );
 };
 
-function rotationForm({ t }: PortalStyle, faults: FieldFaults) {
+type FormProps = Readonly<{ path: string; faults: FieldFaults; typed: Form }>;
+
+const Rotation: FC<FormProps & Readonly<{ row: Destination }>> = ({ path, row, faults, typed }) => {
   const fault = faults.overlap_hours ?? faults.overlap_s;
-  const labels = { overlap_hours: t.secret.overlap };
-  return portalForm({ overlap_hours: 24 }, labels, fault ? { overlap_hours: fault } : {});
-}
+  const labels = { overlap_hours: usePortal().t.secret.overlap };
+  const form = portalForm({ overlap_hours: 24, ...typed }, labels, fault ? { overlap_hours: fault } : {});
+  return <SecretRotation path={path} row={row} form={form} isOpen={fault !== undefined} />;
+};
 
 const includes = ["dead", "missing", "delivered"] as const;
 
-type ResendProps = Readonly<{
-  path: string;
-  /** The newest first. */
-  replays: readonly Replay[];
-  faults: FieldFaults;
-}>;
+/** @param props `replays`: the newest first */
+type ResendProps = FormProps & Readonly<{ replays: readonly Replay[] }>;
 
 /** The form that sends many deliveries of an endpoint again, and the progress of the latest of these replays. */
-const ResendMany: FC<ResendProps> = ({ path, replays, faults: { since } }) => {
+const ResendMany: FC<ResendProps> = ({ path, replays, faults: { since }, typed }) => {
   const { now, t } = usePortal();
   const { resend } = t;
   const labels = { include: resend.which, since: resend.since };
-  const form = portalForm({ since: isoTime(now - DAY_MS).slice(0, 16) }, labels, since ? { since } : {});
+  const form = portalForm(
+    { since: isoTime(now - DAY_MS).slice(0, 16), ...typed },
+    labels,
+    since ? { since } : {},
+  );
   return (
     <Section id="replays" title={resend.title}>
       <p>{resend.text}</p>
