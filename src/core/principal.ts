@@ -64,13 +64,18 @@ type Forbidden = Refused<"forbidden">;
 const UNAPPROVED = "may use the scope admin only by MCP, where a person approves each change";
 
 export function refuseWithout(permission: Permission, principal: Principal): Forbidden | undefined {
-  const { scope, action } = permission;
-  const { visit, scopes, person, confirm } = principal;
+  const { scope, action, operators } = permission;
+  const { visit, person, confirm } = principal;
   if (confirm && scope === "admin") return forbidden(`${callerOf(principal)} ${UNAPPROVED}`);
   if (visit !== undefined && (action === undefined || !allows(visit, action)))
     return forbidden("The portal does not let this visitor do that");
-  if (person !== undefined) return refuseRole(person.role, roleFor(permission));
-  return scopes.includes(scope) ? undefined : forbidden(`${callerOf(principal)} lacks the scope ${scope}`);
+  const lacking = person ? refuseRole(person.role, roleFor(permission)) : refuseScope(principal, scope);
+  return lacking ?? (operators === undefined ? undefined : refuseBound(principal, operators));
+}
+
+function refuseScope(principal: Principal, scope: Scope): Forbidden | undefined {
+  if (principal.scopes.includes(scope)) return undefined;
+  return forbidden(`${callerOf(principal)} lacks the scope ${scope}`);
 }
 
 /** Refused to visitors who may not see what events contain: their tags are part of that, and no receiver gets them. */

@@ -7,14 +7,8 @@
  * read.
  */
 import type { Changes } from "../core/audit.ts";
-import {
-  type Permission,
-  type Principal,
-  refuseBound,
-  refuseTenant,
-  refuseWithout,
-} from "../core/principal.ts";
-import { missing, type RefusalKind, type Refused, type Result } from "../core/result.ts";
+import { type Permission, type Principal, refuseTenant, refuseWithout } from "../core/principal.ts";
+import { missing, type RefusalKind, type Result } from "../core/result.ts";
 import type { Services } from "../services.ts";
 import type { NewAuditEntry } from "./audit/sql.ts";
 import { record } from "./audit/trail.ts";
@@ -48,9 +42,7 @@ export function service<I, T, K extends RefusalKind = never>(
 ): Service<I, T, K> {
   const run = async (caller: Caller, input: I): Promise<Result<T, K | "forbidden">> => {
     const { services, principal } = caller;
-    const { operators } = permission;
-    const refused: Refused<"forbidden"> | undefined =
-      refuseWithout(permission, principal) ?? (operators ? refuseBound(principal, operators) : undefined);
+    const refused = refuseWithout(permission, principal);
     if (refused) return refused;
     const entries: NewAuditEntry[] = [];
     const changed: Call["changed"] = (action, { id, tenant }, changes) =>

@@ -153,8 +153,9 @@ describe.each(services)("$name", ({ service }) => {
     });
 
   test("is not refused for the role to a person of this role or a higher one", () => {
+    const { operators: _, ...permission } = service.permission;
     for (const role of roles.slice(roles.indexOf(least)))
-      expect(refuseWithout(service.permission, personOf(role))).toBeUndefined();
+      expect(refuseWithout(permission, personOf(role))).toBeUndefined();
   });
 
   if (action !== "read")

@@ -135,7 +135,13 @@ describe("a tenant's key cannot use the operator's operations", () => {
     const before = await everythingStored();
     const path = pathFor(described.path, own);
     const answer = await acme.call(described.method, path, bodyFor(described, own));
-    expect(answer).toMatchObject({ status: 403, json: { type: "/problems/forbidden" } });
+    expect(answer).toMatchObject({
+      status: 403,
+      json: {
+        type: "/problems/forbidden",
+        detail: expect.stringMatching(/^The key is bound to a tenant, and \w/),
+      },
+    });
     expect(await everythingStored()).toBe(before);
   });
 });

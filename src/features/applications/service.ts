@@ -24,14 +24,8 @@ import {
   listApplications,
 } from "./sql.ts";
 
-const permission = { scope: "admin" } as const;
-
-/** Refused before anything is looked up, so that no answer says which names are taken. */
-export function refuseApplications({ tenant }: Principal): Refused<"forbidden"> | undefined {
-  if (tenant === undefined) return undefined;
-  const detail = "The key is bound to a tenant: it cannot create, change or delete applications";
-  return { kind: "forbidden", detail };
-}
+/** Checked before anything is looked up, so that no answer says which names are taken. */
+const permission = { scope: "admin", operators: "applications belong to the operator" } as const;
 
 /** A page of applications by id; for a principal that is bound to a tenant, only that tenant's. */
 export const getApplications = service({ scope: "read" }, async ({ services, principal }, page: IdPage) => {
@@ -47,9 +41,7 @@ type NewApplication = Pick<Application, "uid" | "name" | "metadata" | "ratePerSe
 /** A new application, that of an earlier request with the same idempotency key, or the one that has the `uid`. */
 export const createApplication = service(
   permission,
-  async ({ services, principal, changed }, { idempotencyKey, ...fields }: NewApplication) => {
-    const refusal = refuseApplications(principal);
-    if (refusal) return refusal;
+  async ({ services, changed }, { idempotencyKey, ...fields }: NewApplication) => {
     const { db, now } = services;
     const { uid } = fields;
     // A `uid` may come from a path.
@@ -103,11 +95,9 @@ export async function refuseApplicationsName(
 export const updateApplication = service(
   permission,
   async (
-    { services, principal, changed },
+    { services, changed },
     { before, change }: Readonly<{ before: Application; change: ApplicationChange }>,
   ) => {
-    const refusal = refuseApplications(principal);
-    if (refusal) return refusal;
     const { db, now } = services;
     const { id } = before;
     const row = await changeApplication(db, id, change, now());
@@ -133,9 +123,7 @@ export const updateApplication = service(
 const ENDED_AT_ONCE = 10;
 
 /** Deletes the application and its endpoints. */
-export const removeApplication = service(permission, async ({ services, principal, changed }, id: string) => {
-  const refusal = refuseApplications(principal);
-  if (refusal) return refusal;
+export const removeApplication = service(permission, async ({ services, changed }, id: string) => {
   const deleted = await deleteApplication(services.db, id, services.now());
   for (const one of deleted.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, one));
   changed("application.deleted", { id, tenant: id });

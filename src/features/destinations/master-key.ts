@@ -5,7 +5,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
-import { ok, type Refused } from "../../core/result.ts";
+import { ok } from "../../core/result.ts";
 import { rotatedAuth, rotatedHeaders } from "../../delivery/authorization.ts";
 import { rotatedToken } from "../../delivery/kinds/token.ts";
 import { faultOf } from "../../log.ts";
@@ -34,6 +34,8 @@ export const masterKeyRotation = documented("MasterKeyRotation", {
   next_cursor: z.string().nullable().describe("The cursor of the next step; null at the end."),
 });
 
+const permission = { scope: "admin", operators: "the master key belongs to the whole deployment" } as const;
+
 /** Destinations in one step: two round trips to D1, and at most as many rows written. */
 const STEP = 100;
 
@@ -41,9 +43,7 @@ const STEP = 100;
  * Seals the secrets of the next destinations with the newest master key.
  * @param after the id of the last destination of the step before; empty at first
  */
-export const rotateMasterKey = service({ scope: "admin" }, async (call, after: string) => {
-  const { services, principal, changed } = call;
-  if (principal.tenant !== undefined) return BOUND;
+export const rotateMasterKey = service(permission, async ({ services, changed }, after: string) => {
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
   const replacements = results.filter(({ before: _, isReadable: __, ...sealed }) =>
@@ -57,8 +57,6 @@ export const rotateMasterKey = service({ scope: "admin" }, async (call, after: s
     next_cursor: page.length < STEP ? null : encodeCursor(page.at(-1)?.id),
   });
 });
-
-const BOUND: Refused<"forbidden"> = { kind: "forbidden", detail: "The key is bound to a tenant" };
 
 /** Values sealed with another key than the first are sealed again; plain values are sealed. */
 async function sealAgain(

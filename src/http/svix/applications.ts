@@ -1,13 +1,12 @@
 /** Applications: each is the tenant that is named by its id. */
 
 import { z } from "@hono/zod-openapi";
-import type { Hono, MiddlewareHandler } from "hono";
+import type { Hono } from "hono";
 import { limitShape } from "../../core/limits.ts";
 import {
   applicationView,
   createApplication,
   getApplications,
-  refuseApplications,
   removeApplication,
   updateApplication,
 } from "../../features/applications/service.ts";
@@ -19,10 +18,9 @@ import {
 import { uidField } from "../../features/destinations/fields.ts";
 import { destinationChange } from "../../features/destinations/schema.ts";
 import { textField, wholeNumberFrom } from "../../features/parameters.ts";
-import { requires } from "../auth.ts";
+import { permitting, requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { answerOf } from "../problems.ts";
 import {
   applicationOf,
   bodyOf,
@@ -40,7 +38,7 @@ import {
 } from "./shapes.ts";
 
 export function registerApplications(app: Hono<ApiEnv>): void {
-  app.post("/api/v1/app", requires("admin"), jsonBody(), async (c) => {
+  app.post("/api/v1/app", permitting(createApplication.permission), jsonBody(), async (c) => {
     const query = queryOf(c, z.object({ get_if_exists: flag }));
     const input = await bodyOf(c, applicationInput);
     const { row, isNew, isRepeat } = await createFrom(c, input);
@@ -58,7 +56,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
 
   app.get("/api/v1/app/:app", requires("read"), async (c) => c.json(applicationView(await applicationOf(c))));
 
-  app.put("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
+  app.put("/api/v1/app/:app", permitting(createApplication.permission), jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput);
     const before = await seenApplication(c);
     if (before) return changeAs(c, before, columnsOf(input));
@@ -69,23 +67,17 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return isNew ? c.json(applicationView(row), 201) : uidTaken("application", name);
   });
 
-  app.patch("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
+  app.patch("/api/v1/app/:app", permitting(updateApplication.permission), jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput.partial());
     const { uid, name, metadata } = input;
     return changeAs(c, await applicationOf(c), { uid, name, metadata, ratePerSecond: rateIn(input) });
   });
 
-  app.delete("/api/v1/app/:app", requires("admin"), ofOperator, async (c) => {
+  app.delete("/api/v1/app/:app", permitting(removeApplication.permission), async (c) => {
     const { id } = await applicationOf(c);
     return noContent(c, await removeApplication(callerIn(c), id));
   });
 }
-
-/** Middleware: 403 to a key that is bound to a tenant. */
-const ofOperator: MiddlewareHandler<ApiEnv> = async (c, next) => {
-  const refusal = refuseApplications(c.get("principal"));
-  return refusal ? answerOf(refusal) : next();
-};
 
 const noExclusion = z.literal("false", "expected false: the list has all applications").optional();
 

@@ -5,24 +5,24 @@
 
 import type { Hono } from "hono";
 import { svixOperational, svixTypeOf } from "../../core/operational-message.ts";
+import { refuseBound } from "../../core/principal.ts";
 import type { ApiEnv } from "../context.ts";
-import { problem } from "../problems.ts";
+import { answerOf } from "../problems.ts";
 import { type EndpointInput, endpointView, registerKind, typesIn } from "./endpoints.ts";
 import { OPERATIONAL_WEBHOOKS as LIST, refuseFields, unsupported } from "./shapes.ts";
 
 export function registerOperationalWebhooks(app: Hono<ApiEnv>): void {
   for (const path of [LIST, `${LIST}/*`])
-    app.use(path, async (c, next) =>
-      c.get("principal").tenant === undefined ? next() : problem(403, NOT_THE_OPERATOR),
-    );
+    app.use(path, async (c, next) => {
+      const refused = refuseBound(c.get("principal"), "operational webhooks belong to the operator");
+      return refused ? answerOf(refused) : next();
+    });
   registerKind(app, {
     list: LIST,
     viewOf: (row, application) => shownAs(endpointView(row, application)),
     read: withTypes,
   });
 }
-
-const NOT_THE_OPERATOR = "The key is bound to a tenant, and operational webhooks are the operator's";
 
 const TYPES: Readonly<Record<string, string>> = svixOperational;
 const ALL = Object.values(TYPES);

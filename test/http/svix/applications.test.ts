@@ -139,7 +139,10 @@ describe("an application", () => {
     expect((await bound.call("GET", `/api/v1/app/${full.uid}`)).status).toBe(200);
     for (const name of [other.id, "b"])
       expect((await bound.call("GET", `/api/v1/app/${name}`)).status).toBe(404);
-    expect((await bound.call("POST", "/api/v1/app", { name: "C" })).status).toBe(403);
+    expect(await bound.call("POST", "/api/v1/app", { name: "C" })).toMatchObject({
+      status: 403,
+      json: { detail: "The key is bound to a tenant, and applications belong to the operator" },
+    });
     expect(await env.DB.prepare("SELECT count(*) AS n FROM applications").first("n")).toBe(2);
   });
 

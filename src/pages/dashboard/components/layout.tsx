@@ -30,16 +30,13 @@ import {
 } from "../session.ts";
 import { viewFor } from "../view.tsx";
 
-/**
- * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to visitors
- * that are bound to none.
- */
+/** The navigation. A page that needs a service is shown to those who may call it. */
 const places = [
   { place: "overview", path: "", name: "Overview" },
   { place: "deliveries", path: "/deliveries", name: "Deliveries" },
   { place: "replays", path: "/replays", name: "Replays" },
   { place: "event-types", path: "/event-types", name: "Event types" },
-  { place: "groups", path: "/groups", name: "Groups", needs: getGroupsWithState, ofAll: true },
+  { place: "groups", path: "/groups", name: "Groups", needs: getGroupsWithState },
   { place: "keys", path: "/keys", name: "Keys", needs: getKeys },
   { place: "portal-links", path: "/portal-links", name: "Portal links", needs: createPortalLink },
   { place: "actions", path: "/actions", name: "Approvals", needs: decideAction },
@@ -85,11 +82,7 @@ export async function showPage(
 /** The visitor at the top of a page; `maySwitch`: whether another tenant can be chosen. */
 function whoOf(c: DashboardContext) {
   const { tenant, principal } = c.get("visitor");
-  const shown = places.filter(
-    (place) =>
-      (!("needs" in place) || mayCall(c, place.needs)) &&
-      (!("ofAll" in place) || principal.tenant === undefined),
-  );
+  const shown = places.filter((place) => !("needs" in place) || mayCall(c, place.needs));
   return { tenant, maySwitch: mayNameTenant(c), person: principal.person, places: shown };
 }
 

@@ -45,8 +45,8 @@ import {
 import { unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { outcomeAt } from "../outcomes.ts";
-import { callService, callWith, type Dashboard, type DashboardContext } from "../session.ts";
-import { EVENT_TYPES, mayEditTypes, typePath } from "./event-types.tsx";
+import { callService, callWith, type Dashboard, type DashboardContext, mayCall } from "../session.ts";
+import { EVENT_TYPES, typePath } from "./event-types.tsx";
 
 const VERSIONS = `${EVENT_TYPES}/:name/versions`;
 const PAGE_SIZE = 50;
@@ -61,7 +61,7 @@ export function registerEventTypeVersions(app: Dashboard): void {
   app.get(VERSIONS, (c) => show(c));
 
   app.post(VERSIONS, async (c) => {
-    if (!mayEditTypes(c)) return showReadOnly(c);
+    if (!mayCall(c, publishEventVersion)) return showReadOnly(c);
     const name = c.req.param("name");
     const typed = await c.req.parseBody();
     if (typed.action === "date") return date(c, name, typed);
@@ -144,7 +144,7 @@ async function show(c: DashboardContext, sent?: Sent) {
         />
         <Pager path={path} next={last && { after: last }} isFirst={after === undefined} />
       </Section>
-      {newest && mayEditTypes(c) && (
+      {newest && mayCall(c, publishEventVersion) && (
         <>
           {newest.version > 1 && <DateForm path={path} newest={newest.version} sent={of(sent, "date")} />}
           <NextVersion path={path} newest={newest} sent={of(sent, "next")} />

@@ -61,10 +61,6 @@ const PAGE_SIZE = 20;
 /** Encoded, a character takes up to three bytes. */
 export const LARGEST_IMPORT = { path: IMPORT, bytes: 3 * MAX_DOCUMENT };
 
-/** The catalogue is the deployment's: a session of one tenant only reads it. */
-export function mayEditTypes(c: DashboardContext): boolean {
-  return mayCall(c, replaceEventType) && c.get("visitor").principal.tenant === undefined;
-}
 export function typePath(name: string, page: "edit" | "versions" | "archive" | "restore" | "delete"): string {
   return `${EVENT_TYPES}/${encodeURIComponent(name)}/${page}`;
 }
@@ -141,7 +137,7 @@ function showEmpty(c: DashboardContext) {
     { title: "Event types", place: "event-types" },
     <>
       <Top title="No event types yet" lede={lede} />
-      {mayEditTypes(c) && (
+      {mayCall(c, replaceEventType) && (
         <Section id="first" title="Add the first one" aside={<AddLinks form="Use a form instead" />}>
           <Copyable id="create" label="The command that adds an event type" text={command} />
         </Section>
@@ -197,7 +193,7 @@ export function registerCatalogue(app: Dashboard): void {
     c: DashboardContext,
     show: (type: EventTypeView, row: EventType) => Response | Promise<Response>,
   ) {
-    if (!mayEditTypes(c)) return showReadOnly(c);
+    if (!mayCall(c, replaceEventType)) return showReadOnly(c);
     const found = await getEventType(callerOnPage(c), c.req.param("name") ?? "");
     return found.kind === "ok" ? show(typeView(found.value), found.value) : showNotFound(c);
   }
@@ -227,7 +223,7 @@ export function registerCatalogue(app: Dashboard): void {
   app.get(IMPORT, (c) => showImport(c, { typed: {} }));
 
   app.post(IMPORT, async (c) => {
-    if (!mayEditTypes(c)) return showReadOnly(c);
+    if (!mayCall(c, replaceEventType)) return showReadOnly(c);
     const typed = await c.req.parseBody();
     const isDryRun = typed.action !== "import";
     const imported = await callService(c, importEventTypes, {
@@ -243,7 +239,7 @@ export function registerCatalogue(app: Dashboard): void {
   });
 
   app.get(EVENT_TYPES, async (c) => {
-    const mayEdit = mayEditTypes(c);
+    const mayEdit = mayCall(c, replaceEventType);
     const archived = mayEdit && c.req.query("archived") !== undefined;
     const listed = await pageAfter(
       c.req.query("after"),
@@ -291,7 +287,7 @@ const TAKEN = (name: string) => ({
 });
 
 function showForm(c: DashboardContext, type: EventTypeView | undefined, values: Form, refused?: Refused) {
-  if (!mayEditTypes(c)) return showReadOnly(c);
+  if (!mayCall(c, replaceEventType)) return showReadOnly(c);
   const form = formState(values, eventTypeFields, refused);
   const isNew = type === undefined;
   const names = Object.keys(isNew ? eventTypeFields : eventTypeSettings);
@@ -334,7 +330,7 @@ function showDeletion(c: DashboardContext, name: string) {
 type Sent = Readonly<{ typed: Form; refused?: Refused; plan?: readonly ImportedType[] }>;
 
 function showImport(c: DashboardContext, { typed, refused, plan }: Sent) {
-  if (!mayEditTypes(c)) return showReadOnly(c);
+  if (!mayCall(c, replaceEventType)) return showReadOnly(c);
   const form = formState(typed, eventTypeImportFields, refused);
   const lede = (
     <>

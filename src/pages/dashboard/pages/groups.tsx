@@ -34,11 +34,6 @@ const LIMITS = `${PATH}/limits`;
 /** The state of each is a call. */
 const PAGE_SIZE = 20;
 
-/** Groups belong to the deployment: a session of one tenant does not see them. */
-function mayLimitGroups(c: DashboardContext): boolean {
-  return mayCall(c, replaceGroup) && c.get("visitor").principal.tenant === undefined;
-}
-
 export function registerGroupPages(app: Dashboard): void {
   app.get(PATH, async (c) => {
     const listed = await pageAfter(
@@ -60,7 +55,7 @@ export function registerGroupPages(app: Dashboard): void {
           title="Groups"
           lede="Destinations of any tenants that share one receiver: they share its concurrency, its rate, its hold and its circuit, and take turns."
         >
-          {mayLimitGroups(c) && (
+          {mayCall(c, replaceGroup) && (
             <p>
               <a href={LIMITS}>Set the limits of a group</a>
             </p>
@@ -70,7 +65,7 @@ export function registerGroupPages(app: Dashboard): void {
         <section aria-label="Groups">
           {rows.length === 0 && <p class="empty">{empty}</p>}
           {rows.map((group, i) => (
-            <GroupCard group={group} place={i} mayLimit={mayLimitGroups(c)} />
+            <GroupCard group={group} place={i} mayLimit={mayCall(c, replaceGroup)} />
           ))}
           <Pager path={PATH} {...pager} />
         </section>
@@ -83,7 +78,7 @@ export function registerGroupPages(app: Dashboard): void {
   );
 
   app.get(LIMITS, async (c) => {
-    if (!mayLimitGroups(c)) return showReadOnly(c);
+    if (!mayCall(c, replaceGroup)) return showReadOnly(c);
     const name = c.req.query("name");
     if (name === undefined) return showForm(c, undefined, {});
     const found = await getGroup(callerOnPage(c), name);
@@ -92,7 +87,7 @@ export function registerGroupPages(app: Dashboard): void {
   });
 
   app.post(LIMITS, async (c) => {
-    if (!mayLimitGroups(c)) return showReadOnly(c);
+    if (!mayCall(c, replaceGroup)) return showReadOnly(c);
     const typed: Form = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
     if (typed.action === "remove")
