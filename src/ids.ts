@@ -87,6 +87,11 @@ export function messageToken(queue: string, message: string): Promise<string> {
   return digestText([queue, message], 16);
 }
 
+/** A key in the place of a sender's that is too long to be stored, the same each time: 160 bits of SHA-256. */
+export function shortKeyFor(key: string): Promise<string> {
+  return digestText(["key", key], 32);
+}
+
 /** Characters of five bits each of the SHA-256 of the names. */
 async function digestText(names: readonly string[], length: number): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(names)));

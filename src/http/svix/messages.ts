@@ -32,7 +32,7 @@ import {
 } from "../../features/events/service.ts";
 import { cursorParam, timeParam } from "../../features/parameters.ts";
 import type { Caller } from "../../features/service.ts";
-import { eventNumber, eventId as idOfEvent } from "../../ids.ts";
+import { eventNumber, eventId as idOfEvent, shortKeyFor } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
@@ -205,6 +205,13 @@ type NewMessage = Pick<MessageInput, "eventType" | "payload"> &
 /** An idempotency key of the tenant like `EVENT_ID`: the prefix distinguishes them. */
 const REQUEST = "svix-request:";
 
+/** The key under which the event of a request is stored. */
+async function requestKeyOf(c: ApiContext): Promise<string | undefined> {
+  const given = idempotencyKeyOf(c);
+  if (given === undefined) return undefined;
+  return REQUEST + (/^[\x20-\x7e]{1,200}$/.test(given) ? given : await shortKeyFor(given));
+}
+
 /** A message as an event, which has no tenant yet. */
 type ReadMessage = Readonly<{ event: EventInput; eventId: string | null; payload: unknown }>;
 
@@ -229,8 +236,7 @@ async function createMessage(
   withContent = true,
 ): Promise<Response> {
   const { services } = sender;
-  const requestKey = idempotencyKeyOf(c);
-  const key = eventId !== null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
+  const key = eventId === null ? await requestKeyOf(c) : EVENT_ID + eventId;
   const posted = await postEvents(sender, { events: [{ ...given, tenant: application.id }], key });
   // The SDKs count their own repeats of a request: a repeat gets the answer that was lost.
   const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;

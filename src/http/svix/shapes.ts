@@ -176,10 +176,9 @@ export function uidTaken(what: string, uid: string | null | undefined) {
   return problem(409, `Another ${what} has the uid ${uid}`);
 }
 
-/** The header by which the SDKs make a repeated POST harmless; undefined for one that cannot be used. */
+/** The header by which the SDKs make a repeated POST harmless: any text, as in the Svix API; an empty one is none. */
 export function idempotencyKeyOf(c: ApiContext): string | undefined {
-  const given = c.req.header("idempotency-key");
-  return given !== undefined && /^[\x20-\x7e]{1,200}$/.test(given) ? given : undefined;
+  return c.req.header("idempotency-key") || undefined;
 }
 
 export const OPERATIONAL_WEBHOOKS = "/api/v1/operational-webhook/endpoint";

@@ -69,8 +69,8 @@ describe("an endpoint", () => {
     expect(status).toBe(201);
   });
 
-  it("is created once under an idempotency key", async () => {
-    const headers = { "idempotency-key": "auto_1" };
+  it.each([6, 300])("is created once under an idempotency key of %i characters", async (length) => {
+    const headers = { "idempotency-key": "k".repeat(length) };
     const first = await create({ uid: "one" }, headers);
     const again = await call("POST", at, { url, uid: "one" }, headers);
     expect([again.status, again.json]).toEqual([201, first]);

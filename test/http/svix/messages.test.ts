@@ -74,6 +74,16 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toHaveLength(2);
   });
 
+  it("is accepted once under an idempotency key, however long that is", async () => {
+    const key = "k".repeat(300);
+    const first = await post({}, { "idempotency-key": key });
+    const again = await post({}, { "idempotency-key": key });
+    expect([again.status, again.json]).toEqual([202, first.json]);
+    const other = await post({}, { "idempotency-key": `${key}2` });
+    expect(other.json.id).not.toBe(first.json.id);
+    expect((await call("GET", at)).json.data).toHaveLength(2);
+  });
+
   it("loses its content at once when that is deleted, and cannot be sent again", async () => {
     const { id } = (await post({ eventId: "order-1" })).json;
     await post({ payload: { total: 7 } });
