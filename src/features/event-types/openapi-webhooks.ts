@@ -219,10 +219,11 @@ function placed(path: Path, pointer: string, rest: Pick<WebhookFault, "fault" | 
   return { pointer: pointerOf(path) + pointer, ...rest };
 }
 
-/** Keys that a caller has chosen are cut: an answer does not repeat a document. */
+/** Long keys are cut, because an answer does not repeat a document. An ellipsis marks them: others may begin in the same way. */
 function pointerOf(path: Path): string {
   return path
-    .map((part) => `/${part.slice(0, MAX_KEY).replaceAll("~", "~0").replaceAll("/", "~1")}`)
+    .map((part) => (part.length > MAX_KEY ? `${part.slice(0, MAX_KEY)}…` : part))
+    .map((part) => `/${part.replaceAll("~", "~0").replaceAll("/", "~1")}`)
     .join("");
 }
 

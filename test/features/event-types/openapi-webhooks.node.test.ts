@@ -174,7 +174,7 @@ test.each<[string, object, string, string]>([
   [
     "a long name",
     { webhooks: { [`a${"b".repeat(200)}`]: { post: {} } } },
-    `/webhooks/a${"b".repeat(127)}`,
+    `/webhooks/a${"b".repeat(127)}…`,
     "is not a valid name",
   ],
   [
