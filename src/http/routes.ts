@@ -178,7 +178,12 @@ export function serve<
     ...(query && { query }),
     ...(json && { body: { ...jsonRequest(json), required: body !== undefined } }),
   };
-  const described = { ...routeTo(method, path, service, ...middleware, ...reads), ...about, request };
+  const described = {
+    ...routeTo(method, path, service, ...middleware, ...reads),
+    ...about,
+    ...describedFor(service, about),
+    request,
+  };
   api.openapi(createRoute(described as never), (async (c: ApiContext) => {
     const part = (name: string) => c.req.valid(name as never) as never;
     const taken: Taken<P, Q, B> = {
@@ -194,6 +199,15 @@ export function serve<
     const answer = view ? view(result.value, caller, taken) : result.value;
     return c.json(answer as object, status as ContentfulStatusCode, headers);
   }) as never);
+}
+
+/** The description, which says of a service for operators whom it refuses. */
+function describedFor(
+  { permission }: Readonly<{ permission: Permission }>,
+  { description = "" }: Readonly<{ description?: string | undefined }>,
+) {
+  if (permission.operators === undefined) return {};
+  return { description: `${description} Not for keys that are bound to a tenant.`.trim() };
 }
 
 function together({ param, query, json }: Taken<z.ZodType, z.ZodType, z.ZodType>): unknown {

@@ -132,6 +132,7 @@ describe("a tenant's key can use its own resources", () => {
 
 describe("a tenant's key cannot use the operator's operations", () => {
   test.each(named(guarded.filter(isOperators)))("%s", async (_name, described) => {
+    expect(described.operation.description).toMatch(/not for keys that are bound to/i);
     const before = await everythingStored();
     const path = pathFor(described.path, own);
     const answer = await acme.call(described.method, path, bodyFor(described, own));

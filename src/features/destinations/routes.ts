@@ -399,7 +399,7 @@ function registerMasterKeyRotation(api: Api): void {
     tags: ["Operations"],
     description:
       "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
-      "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
+      "each `next_cursor` until that is null.",
     query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }),
     input: ({ query: { cursor = "" } }) => cursor,
     responses: answers(200, masterKeyRotation, "The result of the step.", 422),

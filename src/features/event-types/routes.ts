@@ -54,7 +54,7 @@ export function registerEventTypes(api: Api): void {
     description:
       `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
       "event posted. What is left out is removed. A schema of another shape is refused for a type with several versions: publish " +
-      "it as the next one. Not for keys that are bound to a tenant.",
+      "it as the next one.",
     params: typeParam,
     optionalBody: newEventType,
     exactNumbers: ["schema", "example"],
@@ -92,7 +92,7 @@ export function registerEventTypes(api: Api): void {
     description:
       "All webhooks of the document, or none. A schema that has changed is published as the next version where there is a " +
       "conversion; without one it replaces the schema of a type that has one version, and is refused for others. Repeating it " +
-      "changes nothing. Not for keys that are bound to a tenant.",
+      "changes nothing.",
     body: eventTypeImport,
     maxBytes: 1024 * 1024,
     input: ({ json: { document, dry_run: isDryRun = false, archive_others: replaces = false } }) => ({
@@ -130,7 +130,7 @@ function registerVersions(api: Api): void {
     tags,
     description:
       "The next version of `data`, which events have from then on. Existing destinations still get their version, " +
-      "by the conversion. Not for keys that are bound to a tenant.",
+      "by the conversion.",
     params: versionParam,
     body: newEventVersion,
     exactNumbers: ["schema", "example"],
@@ -142,8 +142,7 @@ function registerVersions(api: Api): void {
     summary: "Change a version of an event type",
     tags,
     description:
-      "A conversion is for events that are accepted from now on, and for those that wait because the former one fails. Not for " +
-      "keys that are bound to a tenant.",
+      "A conversion is for events that are accepted from now on, and for those that wait because the former one fails.",
     params: versionParam,
     optionalBody: eventVersionChange,
     input: ({ param, json: change }) => ({ ...param, change }),
@@ -155,7 +154,7 @@ function registerVersions(api: Api): void {
     tags,
     description:
       "Tries the next version on the last 50 recorded events of the type: what would be refused, and whose conversion would " +
-      "break. Nothing is changed. Not for keys that are bound to a tenant.",
+      "break. Nothing is changed.",
     params: typeParam,
     body: eventVersionDraft,
     input: ({ param, json: fields }) => ({ ...param, fields }),

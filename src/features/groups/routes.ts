@@ -8,7 +8,6 @@ import { groupInput, groupSchema, groupWithState } from "./schema.ts";
 import { deleteGroup, getGroup, getGroups, replaceGroup, restartGroup } from "./service.ts";
 
 const tags = ["Groups"];
-const NOT_BOUND = "Not for keys that are bound to a tenant.";
 
 const params = z.object({
   name: z.string().openapi({
@@ -21,7 +20,9 @@ export function registerGroups(api: Api): void {
   serve(api, "get", "/v1/groups", getGroups, {
     summary: "List groups",
     tags,
-    description: `Groups that have limits of their own, and names that destinations have. A group of a host is listed where it has limits. ${NOT_BOUND}`,
+    description:
+      "Groups that have limits of their own, and names that destinations have. A group of a host is listed where it has " +
+      "limits.",
     query: strict({ limit: limitParam, cursor: cursorParam(z.string().regex(GROUP_ID)) }),
     input: ({ query: { limit, cursor: after } }) => ({ after, limit: limit + 1 }),
     view: (groups, _, { query }) => pageFrom(groups, query.limit, ({ name }) => name),
@@ -31,7 +32,7 @@ export function registerGroups(api: Api): void {
   serve(api, "get", "/v1/groups/{name}", getGroup, {
     summary: "Show a group",
     tags,
-    description: `Its limits, which are the defaults where it has none of its own, and its state. ${NOT_BOUND}`,
+    description: "Its limits, which are the defaults where it has none of its own, and its state.",
     params,
     responses: answers(200, groupWithState, "The group.", 404),
   });
@@ -39,7 +40,7 @@ export function registerGroups(api: Api): void {
   serve(api, "put", "/v1/groups/{name}", replaceGroup, {
     summary: "Set a group's limits",
     tags,
-    description: `What is left out has its default. A change applies within ten seconds. ${NOT_BOUND}`,
+    description: "What is left out has its default. A change applies within ten seconds.",
     params,
     optionalBody: groupInput,
     input: ({ param: { name }, json: fields }) => ({ name, fields }),
@@ -49,7 +50,7 @@ export function registerGroups(api: Api): void {
   serve(api, "delete", "/v1/groups/{name}", deleteGroup, {
     summary: "Remove a group's limits",
     tags,
-    description: `It has the defaults then, and its members stay in it. ${NOT_BOUND}`,
+    description: "It has the defaults then, and its members stay in it.",
     params,
     responses: emptied("The limits are removed.", 404),
   });
@@ -57,7 +58,7 @@ export function registerGroups(api: Api): void {
   serve(api, "post", "/v1/groups/{name}/reset", restartGroup, {
     summary: "End a group's circuit and hold",
     tags,
-    description: `Members are tried again, from one attempt at a time. ${NOT_BOUND}`,
+    description: "Members are tried again, from one attempt at a time.",
     params,
     responses: answers(200, groupWithState, "The group.", 404),
   });

@@ -68,7 +68,7 @@ export function registerTenantConfig(api: Api): void {
     description:
       "Creates the missing destinations, under their ids, and changes the existing ones; the secret of an existing one, " +
       "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
-      "repeated.",
+      "repeated. Not for keys that are bound to a tenant.",
     ...common,
     query: strict({ dry_run: flagParam.describe("With `true`, nothing is changed.") }),
     body: tenantDocument,
