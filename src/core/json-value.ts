@@ -116,6 +116,11 @@ export function parseExactly(text: string): unknown {
   return MAY_CHANGE.test(text) ? JSON.parse(text, keepNumber) : JSON.parse(text);
 }
 
+/** The value with numbers that can be compared, where it has some as they were written. */
+export function withPlainNumbers(value: unknown): unknown {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+}
+
 function keepNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
   if (typeof value !== "number" || context?.source === undefined) return value;
   return String(value) === context.source ? value : JSON.rawJSON(context.source);

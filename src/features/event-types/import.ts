@@ -7,7 +7,7 @@ import { changesBetween } from "../../core/audit.ts";
 import { canonicalJson } from "../../core/canonical-json.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { isJsonObject } from "../../core/json-value.ts";
+import { isJsonObject, parseExactly } from "../../core/json-value.ts";
 import { conflict, type FieldError, invalidField, invalidFields, ok } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -21,7 +21,7 @@ import {
 import { service } from "../service.ts";
 import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import type { ImportAction } from "./schema.ts";
-import { changingTypes, hasOtherShape, jsonOrNone, storedJson } from "./service.ts";
+import { changingTypes, hasOtherShape, jsonOrNone, storedExactly, storedJson } from "./service.ts";
 import { conversionErrors, exampleErrors, tooManyVersions } from "./versions.ts";
 
 type Import = Readonly<{
@@ -105,8 +105,6 @@ async function refusedWrite({ db }: Services, field: string, writes: readonly Ev
   return invalidField(field, "has more types than there is room for", expected);
 }
 
-const NO_DOCUMENT = { fault: "cannot be read as YAML or JSON", expected: "an OpenAPI document: an object" };
-
 async function webhooksOf(document: Import["document"]) {
   if (typeof document !== "string") return webhooksIn(document);
   if (document.length > MAX_DOCUMENT) {
@@ -114,21 +112,50 @@ async function webhooksOf(document: Import["document"]) {
     return [{ pointer: "", fault, expected: `at most ${MAX_DOCUMENT}` }];
   }
   const read = await parsedDocument(document);
-  return read === undefined ? [{ pointer: "", ...NO_DOCUMENT }] : webhooksIn(read);
+  if (typeof read !== "string") return webhooksIn(read);
+  return [{ pointer: "", fault: read, expected: "an OpenAPI document: an object" }];
 }
 
+const UNREADABLE = "cannot be read as YAML or JSON";
+/** Characters of an error of the library, which may repeat a part of the document. */
+const MAX_MESSAGE = 100;
+
 /**
- * YAML is a superset of JSON. Undefined for text that is neither, is not an object, or nests deeper than the stack. The
- * library refuses aliases that multiply; those that are left are copied.
+ * The document, or a fault for text that is neither YAML nor JSON, is not an object, or nests deeper than the stack. YAML
+ * is a superset of JSON. The library refuses aliases that multiply; those that are left are copied.
  */
-async function parsedDocument(text: string): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const { parse } = await import("yaml");
+async function parsedDocument(text: string): Promise<Readonly<Record<string, unknown>> | string> {
+  const { LineCounter, parseDocument, visit } = await import("yaml");
+  const lineCounter = new LineCounter();
   try {
-    const value: unknown = JSON.parse(JSON.stringify(parse(text, { logLevel: "silent" })));
-    return isJsonObject(value) ? value : undefined;
+    const parsed = parseDocument(text, { lineCounter, prettyErrors: false });
+    const [error] = parsed.errors;
+    if (error) {
+      const { line } = lineCounter.linePos(error.pos[0]);
+      return `${UNREADABLE}, line ${line}: ${error.message.slice(0, MAX_MESSAGE)}`;
+    }
+    visit(parsed, {
+      Scalar(key, scalar) {
+        if (key !== "key") scalar.value = scalarValue(scalar);
+      },
+    });
+    const value = parseExactly(JSON.stringify(parsed.toJS()));
+    return isJsonObject(value) ? value : UNREADABLE;
   } catch {
-    return undefined;
+    return UNREADABLE;
   }
+}
+
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
+
+/** The value of a scalar of YAML; a number with its digits, if JSON spells it in this way but for a plus and leading zeros. */
+function scalarValue({
+  value,
+  source = "",
+}: Readonly<{ value: unknown; source?: string | undefined }>): unknown {
+  if (typeof value !== "number") return value;
+  const spelled = source.replace(/^\+/, "").replace(/^(-?)0+(?=\d)/, "$1");
+  return JSON_NUMBER.test(spelled) ? JSON.rawJSON(spelled) : value;
 }
 
 type PlannedType = ImportedType & Readonly<{ write?: EventTypeWrite }>;
@@ -212,7 +239,7 @@ function importedRow(
 
 function isChange(row: ImportedRow, before: EventType): boolean {
   const isOther = (column: "schema" | "example") =>
-    canonicalJson(storedJson(row[column])) !== canonicalJson(storedJson(before[column]));
+    canonicalJson(storedExactly(row[column])) !== canonicalJson(storedExactly(before[column]));
   return (
     before.archivedAt !== null ||
     row.description !== (before.description ?? "") ||

@@ -7,11 +7,12 @@
  * itself, through ten others at most, and each is taken along once.
  */
 import { isFormat } from "../../core/json-formats.ts";
-import { APPLICATORS, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { APPLICATORS, type JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { faultOfValue, isJsonObject } from "../../core/json-value.ts";
+import { faultOfValue, isJsonObject, withPlainNumbers } from "../../core/json-value.ts";
 import { MOST_TEMPLATE } from "../../core/transform/template.ts";
 import { EVENT_TYPE_WORDS, eventType } from "../parameters.ts";
+import { faultsOfSchema } from "./service.ts";
 
 export type WebhookType = Readonly<{
   name: string;
@@ -43,7 +44,10 @@ const MAX_FAULTS = 20;
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The event types of a document, in its order, or what is wrong with it. */
+/**
+ * The event types of a document, in its order, or what is wrong with it.
+ * @param document may have numbers as they were written, which schemas and examples keep
+ */
 export function webhooksIn(document: Json): readonly WebhookType[] | readonly WebhookFault[] {
   const maps = (["webhooks", "x-webhooks"] as const).flatMap((key) =>
     document[key] === undefined ? [] : [[key, document[key]] as const],
@@ -141,9 +145,12 @@ function withSchema(document: Json, base: Base, media: Place): WebhookType | Web
   const converted = converting(document, value.schema, from);
   if (Array.isArray(converted)) return converted;
   const { schema } = converted as { schema: JsonSchema };
-  const faults = schemaFaults(schema).map(({ pointer, ...rest }) => placed(from, pointer, rest));
+  const faults = faultsOfSchema(JSON.stringify(schema)).map(({ pointer, ...rest }) =>
+    placed(from, pointer, rest),
+  );
   if (faults.length > 0) return faults;
-  const unfit = example.value === undefined ? [] : dataFaults(schema, example.value);
+  const shape = withPlainNumbers(schema) as JsonSchema;
+  const unfit = example.value === undefined ? [] : dataFaults(shape, withPlainNumbers(example.value));
   if (unfit.length > 0) return unfit.map(({ pointer, ...rest }) => placed(example.path, pointer, rest));
   return { ...base, schema, example: example.value };
 }
@@ -265,7 +272,7 @@ function translated(translation: Translation, given: unknown, path: Path, depth:
     translation.faults.push(faultAt(path, "is nested too deep", `at most ${MAX_DEPTH} levels`));
     return true;
   }
-  if (!isJsonObject(given)) return given;
+  if (!isJsonObject(given) || JSON.isRawJSON(given)) return given;
   const entries = Object.entries(given).flatMap(([keyword, value]): [string, unknown][] => {
     if (ANNOTATIONS.has(keyword) || keyword.startsWith("x-")) return [];
     if (keyword === "format" && typeof value === "string" && !isFormat(value)) return [];

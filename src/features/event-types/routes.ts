@@ -94,6 +94,7 @@ export function registerEventTypes(api: Api): void {
       "conversion; without one it replaces the schema of a type that has one version, and is refused for others. Repeating it " +
       "changes nothing.",
     body: eventTypeImport,
+    exactNumbers: ["document"],
     maxBytes: 1024 * 1024,
     input: ({ json: { document, dry_run: isDryRun = false, archive_others: replaces = false } }) => ({
       ...{ document, field: "document", isDryRun, replaces },

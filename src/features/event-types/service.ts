@@ -11,7 +11,7 @@ import {
   schemaFaults,
 } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
-import { parsedJson, parseExactly } from "../../core/json-value.ts";
+import { parsedJson, parseExactly, withPlainNumbers } from "../../core/json-value.ts";
 import {
   conflict,
   errorAt,
@@ -168,7 +168,7 @@ export function shapeErrors({
 }
 
 /** Numbers as they were written may be longer than the values that are checked. */
-function faultsOfSchema(text: string): readonly SchemaFault[] {
+export function faultsOfSchema(text: string): readonly SchemaFault[] {
   const { length } = text;
   if (length <= MAX_SCHEMA) return schemaFaults(storedJson(text));
   return [{ pointer: "", fault: `is ${length} characters long`, expected: `at most ${MAX_SCHEMA}` }];
@@ -212,9 +212,4 @@ export function storedJson(text: string | null): unknown {
 /** The same with each number as it was written, to be shown or sent. */
 export function storedExactly(text: string | null): unknown {
   return text === null ? null : (parsedJson(text, parseExactly) ?? null);
-}
-
-/** The value with numbers that can be compared. */
-export function withPlainNumbers(value: unknown): unknown {
-  return storedJson(jsonOrNone(value));
 }

@@ -6,6 +6,7 @@ import { changesBetween } from "../../core/audit.ts";
 import { newestAt, type PublishedVersion, versionFor } from "../../core/event-versions.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
+import { withPlainNumbers } from "../../core/json-value.ts";
 import {
   conflict,
   errorAt,
@@ -46,7 +47,6 @@ import {
   storedExactly,
   storedJson,
   typeService,
-  withPlainNumbers,
 } from "./service.ts";
 
 /** The conversion of a version that only adds to the one before it. */

@@ -12,7 +12,7 @@ import { bodyOf, granted, optionalBoolean, refuseFields } from "./shapes.ts";
 
 const MAX_BYTES = 1024 * 1024;
 export function registerImport(app: Hono<ApiEnv>): void {
-  const body = jsonBody({ maxBytes: MAX_BYTES });
+  const body = jsonBody({ maxBytes: MAX_BYTES, exactNumbers: ["spec"] });
   app.post("/api/v1/event-type/import/openapi", requires("admin"), body, importDocument);
 }
 

@@ -212,6 +212,54 @@ test("a document may also be text, and is refused with its field", async () => {
     expect((await call("POST", "/v1/event-types/import", body)).json.errors[0].field).toBe(field);
 });
 
+test("a document keeps each digit of its schemas and examples, as an object and as text", async () => {
+  const number = JSON.rawJSON("1187465291838226432");
+  const webhook = {
+    schema: { type: "object", examples: [{ id: number }] },
+    example: { id: number, price: JSON.rawJSON("1.10") },
+  };
+  const document = documentOf({ [TYPE]: webhook });
+  const example = "{id: +1187465291838226432, price: 1.10}";
+  const media = `{schema: {type: object, examples: [{id: 1187465291838226432}]}, example: ${example}}`;
+  const yaml = `webhooks: {${TYPE}: {post: {requestBody: {content: {application/json: ${media}}}}}}`;
+  const send = async (given: unknown) =>
+    (await call("POST", "/v1/event-types/import", { document: given })).json.types;
+  for (const [given, action] of [
+    [document, "create"],
+    [JSON.stringify(document), "keep"],
+    [yaml, "keep"],
+    [yaml.replace("price: 1.10", "price: 1.1"), "change"],
+    [yaml.replaceAll("1187465291838226432", "1187465291838226433"), "change"],
+    [yaml, "change"],
+  ] as const) {
+    expect(await send(given)).toEqual([step(action, 1)]);
+  }
+  const { text } = await call("GET", `/v1/event-types/${TYPE}`);
+  expect(text).toContain(JSON.stringify(webhook).slice(1, -1));
+});
+
+test("text that is only in part YAML is refused with its line, and replaces nothing", async () => {
+  await call("PUT", "/v1/event-types/old", {});
+  const whole = `webhooks:\n  ${TYPE}: {post: {}}\n`;
+  for (const [rest, line] of [
+    [`  ${TYPE}: {post: {}}\n`, 3],
+    ["  order.sent: {post: {}\n", 4],
+    [" order.sent:\n", 3],
+    [`---\n${whole}`, 3],
+  ] as const) {
+    const { status, json } = await call("POST", "/v1/event-types/import", {
+      document: whole + rest,
+      archive_others: true,
+    });
+    expect([rest, status, json.detail]).toEqual([
+      rest,
+      422,
+      expect.stringContaining(`document cannot be read as YAML or JSON, line ${line}: `),
+    ]);
+  }
+  expect(await stored("old")).toMatchObject({ archived: false });
+});
+
 describe("several isolates", () => {
   const document = {
     [TYPE]: { schema: second, conversion: toFirst },
