@@ -224,15 +224,14 @@ async function* eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOp
     const params = { path: { name } };
     const answer = await api.GET("/v1/event-types/{name}", { params, parseAs: "text" });
     const text = answer.response.status === 404 ? undefined : dataOf(answer);
-    const stored = text === undefined ? undefined : (JSON.parse(text) as EventType);
-    const changes = changesIn(fields, stored ?? {});
-    if (stored && changes.length === 0) continue;
     // Fields that the document leaves out are written as they are stored, with each digit of an example.
-    const exact = parsedWithDigits(text ?? "{}") as Partial<EventType>;
-    const { name: _, version, created_at, updated_at, ...before } = exact;
+    const stored = parsedWithDigits(text ?? "{}") as Partial<EventType>;
+    const changes = changesIn(fields, stored);
+    if (text !== undefined && changes.length === 0) continue;
+    const { name: _, version, created_at, updated_at, ...before } = stored;
     const body = { ...before, ...fields } as NewEventType;
     yield {
-      ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
+      ...{ action: text === undefined ? "create" : "change", kind: "event type", name, changes },
       path: ["event_types", name],
       apply: async () =>
         void dataOf(await api.PUT("/v1/event-types/{name}", { params, body, bodySerializer })),

@@ -500,6 +500,19 @@ describe("apply", () => {
     );
   });
 
+  test("sends each digit of an example in a file of YAML, and finds nothing to do afterwards", async () => {
+    const path = "/v1/event-types/order.paid";
+    const sent = answers({ ...api, [`GET ${path}`]: problem(404, "None"), [`PUT ${path}`]: { body: {} } });
+    const input =
+      "event_types:\n  order.paid:\n    retention_days: 7.0\n    example: {id: 1187465291838226432, price: 1.10, n: +5}";
+    const { code, out } = await breakwater(["apply", "-f", "-", "--yes"], { input });
+    expect([code, out]).toEqual([0, expect.stringContaining('"id":1187465291838226432,"price":1.10,"n":5')]);
+    const text = '{"retention_days":7,"example":{"id":1187465291838226432,"price":1.10,"n":5}}';
+    expect(sent.at(-1)?.sentText).toBe(text);
+    answers({ ...api, [`GET ${path}`]: { body: text } });
+    expect((await breakwater(["apply", "-f", "-"], { input })).error).toBe("Nothing to change.\n");
+  });
+
   test("says where it stopped when a step is refused", async () => {
     answers({ ...stored, "GET /v1/tenants/acme": tenant(7), "PATCH /v1/tenants/acme": problem(403, "No") });
     const { code, error } = await breakwater(["apply", "-f", "-", "--yes"], { input: yaml });

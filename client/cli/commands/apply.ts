@@ -1,5 +1,5 @@
 import { chmodSync, closeSync, openSync, writeSync } from "node:fs";
-import { isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
+import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
 import { ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, EXIT } from "../command.ts";
 import {
@@ -10,6 +10,7 @@ import {
   type Path,
   type PlanStep,
 } from "../configuration.ts";
+import { yamlNumber } from "../exact-numbers.ts";
 import { readText } from "../input.ts";
 import { print, progress, remark } from "../output.ts";
 
@@ -65,6 +66,11 @@ function read(file: string): Readonly<{ document: unknown; lineOf: LineOf }> {
       // As a number, the name 007, or one of nineteen digits, would be another one.
       if (isScalar(key) && typeof key.value === "number") key.value = key.source ?? key.value;
     },
+    Scalar(key, scalar, path) {
+      const { value, source } = scalar;
+      if (key !== "key" && typeof value === "number" && source !== undefined && isOfEventData(path))
+        scalar.value = yamlNumber(value, source);
+    },
   });
   return {
     document: parsed.toJS(),
@@ -81,6 +87,12 @@ function read(file: string): Readonly<{ document: unknown; lineOf: LineOf }> {
       return offset === undefined ? undefined : lineAt(offset);
     },
   };
+}
+
+/** Whether it is in the schema or the example of an event type, whose numbers are kept as they are written. */
+function isOfEventData(path: readonly unknown[]): boolean {
+  const [section, , field] = path.flatMap((one) => (isPair(one) && isScalar(one.key) ? [one.key.value] : []));
+  return section === "event_types" && (field === "schema" || field === "example");
 }
 
 const SIGNS = { create: "+", change: "~", delete: "-", blocked: "!" } as const;
