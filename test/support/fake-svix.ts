@@ -3,6 +3,7 @@
  * as transformations and short pages. It stores what it is given, and refuses a `uid` that is taken.
  */
 import type { AddressInfo } from "node:net";
+import { parseExactly } from "../../src/core/json-value.ts";
 import { localServer } from "./local-server.ts";
 
 type Json = Record<string, unknown>;
@@ -72,7 +73,7 @@ export class FakeSvix {
       .split("/")
       .map(decodeURIComponent);
     const text = await request.text();
-    const body = text === "" ? {} : (JSON.parse(text) as Json);
+    const body = text === "" ? {} : (parseExactly(text) as Json);
     if (what === "event-type") return this.#eventTypes(request.method, app, body, url);
     if (what === "operational-webhook") return this.#page(this.operationalWebhooks, url);
     if (what !== "app") return refused(404);

@@ -384,6 +384,17 @@ describe("a part without a counterpart", () => {
     expect(entry?.without_counterpart).toHaveLength(5);
   });
 
+  test("keeps each digit of numbers in schemas, and leaves them alone afterwards", async () => {
+    const [source, target] = [new FakeSvix(), emptyTarget()];
+    const schema = { type: "object", examples: [{ id: JSON.rawJSON("1187465291838226432") }] };
+    source.eventTypes = [{ name: "a", description: "", schemas: { "1": schema } }];
+    source.applications = [fakeApplication("app_1", { throttleRate: JSON.rawJSON("50.0") })];
+    expect((await run(source, target)).code).toBe(0);
+    expect(JSON.stringify(target.eventTypes[0]?.schemas)).toBe(JSON.stringify({ "1": schema }));
+    expect(target.applications[0]?.shown).toMatchObject({ throttleRate: 50 });
+    expect((await run(source, target)).report().event_types[0]?.planned).toBe("leave");
+  });
+
   test("includes versions, flags and groups of event types, and schemas with unknown keywords", async () => {
     const source = sourceWith();
     source.eventTypes = [

@@ -2,7 +2,7 @@
  * One side of an import, whose API under /api/v1 is called: with few concurrent requests, which are repeated when they
  * are temporarily refused or lost. No error or reason contains the token or a secret.
  */
-import { parsedJson } from "../../src/core/json-value.ts";
+import { parsedJson, parseExactly } from "../../src/core/json-value.ts";
 import { parseRetryAfter } from "../../src/core/retry/retry-after.ts";
 import { printable } from "./printable.ts";
 
@@ -28,7 +28,11 @@ type ApiSide = Readonly<{
 }>;
 
 export type SideAnswer =
-  | Readonly<{ ok: true; json: unknown }>
+  | Readonly<{
+      ok: true;
+      /** Its numbers are as they were written. */
+      json: unknown;
+    }>
   | Readonly<{
       ok: false;
       status: number;
@@ -173,7 +177,7 @@ export class SvixApi {
       throw new Unavailable(
         `${this.#label} leads to ${printable(headers.get("location") ?? "elsewhere")}: give that address instead`,
       );
-    const json = parsedJson(text);
+    const json = parsedJson(text, parseExactly);
     if (status === 401) throw new Unavailable(`${this.#label} refuses the ${this.#side.credential}`);
     if (status >= 300) {
       const reason = reasonOf(json, text).replaceAll(this.#side.token, "…");

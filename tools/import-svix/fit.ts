@@ -15,6 +15,7 @@ import {
   UID,
 } from "../../src/core/destination-fields.ts";
 import { schemaFaults } from "../../src/core/json-schema.ts";
+import { withPlainNumbers } from "../../src/core/json-value.ts";
 import { limitShape } from "../../src/core/limits.ts";
 import { channelShape } from "../../src/core/routing.ts";
 import { namedHeaders } from "../../src/core/signature-forms.ts";
@@ -177,7 +178,7 @@ export function fitSchemas(given: Readonly<Record<string, unknown>> | null): Fit
   const [version, schema] = newest;
   const others = versions.slice(0, -1).map(([name]) => name);
   const notes = leftOut("schemas", others, `only ${printable(version)} is copied`);
-  const [fault] = schemaFaults(schema);
+  const [fault] = schemaFaults(withPlainNumbers(schema));
   if (fault === undefined) return { value: schema, notes };
   const where = fault.pointer === "" ? "it" : fault.pointer;
   const why = `schema left out: ${printable(`${where} ${fault.fault}`)}; expected ${fault.expected}`;

@@ -3,6 +3,7 @@
  * https://api.svix.com/api/v1/openapi.json. Older servers have other names for some fields. Unknown fields are ignored.
  */
 import { z } from "zod";
+import { numberOf } from "../../src/core/json-value.ts";
 
 /** A name that can be a segment of a path, as `.` and `..` cannot. */
 const name = z
@@ -17,7 +18,7 @@ const or = <T, D>(schema: z.ZodType<T>, otherwise: D) =>
 const metadata = or(z.record(z.string(), z.string()), {});
 const uid = or(name, null);
 const description = or(z.string(), "");
-const rate = z.number().nullish();
+const rate = z.preprocess((given) => numberOf(given) ?? given, z.number().nullish());
 
 export const applicationOut = z
   .object({ id: name, uid, name: z.string(), metadata, throttleRate: rate, rateLimit: rate })
