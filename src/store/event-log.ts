@@ -15,6 +15,7 @@ import {
   type ListedRow,
   listedEventsIn,
 } from "./event-list.ts";
+import { mergedByTime } from "./merge.ts";
 import { jsonOrEmpty } from "./sql.ts";
 import { idBefore } from "./time-ranges.ts";
 
@@ -70,12 +71,14 @@ export async function readEventLog(
   const parts = await Promise.all(
     allOf(databases).map((db, i) => logOf(db, from[i] ?? lastEventOf(0), query)),
   );
-  const all = parts.flatMap(({ found }, part) => found.map((event) => ({ event, part })));
   const isOld = await oldAmong(
     over,
-    all.map(({ event }) => event),
+    parts.flatMap(({ found }) => found),
   );
-  const sorted = all.toSorted((a, b) => a.event.acceptedAt - b.event.acceptedAt || a.event.id - b.event.id);
+  const sorted = mergedByTime(
+    parts.map(({ found }, part) => found.map((event) => ({ event, part }))),
+    ({ event }) => event.acceptedAt,
+  );
   const most = countWithinBytes(
     sorted.map(({ event }) => event),
     () => true,
@@ -119,10 +122,13 @@ async function logOf(db: D1Database, position: number, { tenant, type }: LogQuer
   };
 }
 
+/** In the order of their numbers. */
 function subscribable(row: ListedRow): ListedEvent[] {
   const { addressed = [] } = headerToShow(row.header) ?? {};
-  return listedEventsIn(row).filter(
-    ({ id, contentType, isErased }) =>
-      contentType === undefined && !isErased && !runsInclude(addressed, indexOf(id)),
-  );
+  return listedEventsIn(row)
+    .toReversed()
+    .filter(
+      ({ id, contentType, isErased }) =>
+        contentType === undefined && !isErased && !runsInclude(addressed, indexOf(id)),
+    );
 }

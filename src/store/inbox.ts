@@ -12,6 +12,7 @@ import { portionsOf } from "../core/portions.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 import { type Cutoffs, oldAmong } from "./delivery-filter.ts";
+import { mergedByTime } from "./merge.ts";
 
 /** Stored bytes of the bodies of the bundles that one page reads from a database: more than one row may have. */
 const STORED_BYTES = 4 * 1024 * 1024;
@@ -72,7 +73,7 @@ export async function readInbox(
     at: placedAt,
     move: (before: InboxPosition) => ({ ...before, late: position }),
   }));
-  const steps = merged([placed, ...logs.map((log) => log.steps)]);
+  const steps = mergedByTime<Step>([placed, ...logs.map((log) => log.steps)], ({ at }) => at);
   const events = steps.flatMap(({ event }) => (event === undefined ? [] : [event]));
   const loaded = await loadEvents(
     databases,
@@ -250,24 +251,6 @@ async function readLog(
     steps.push({ at: acceptedAt, move: (before) => withNext(before, database, eventAt(bundle + 1, 0)) });
   }
   return { steps, isLast: results.length < packs };
-}
-
-/** The steps of several logs: each log's in their order, whatever clocks their times are from. */
-function merged(logs: readonly (readonly Step[])[]): Step[] {
-  const rest = logs.map((log) => ({ log, at: 0 }));
-  const steps: Step[] = [];
-  for (;;) {
-    let first: { log: readonly Step[]; at: number } | undefined;
-    for (const one of rest) {
-      const step = one.log[one.at];
-      const least = first?.log[first.at];
-      if (step && (!least || step.at < least.at)) first = one;
-    }
-    const step = first?.log[first.at];
-    if (!first || !step) return steps;
-    steps.push(step);
-    first.at += 1;
-  }
 }
 
 /** @param all whether everything is loaded, however much it is: it has been handed out as one page before */

@@ -1,6 +1,6 @@
 /**
- * Pages of several databases merged into one. Each database gives the beginning of its own list; the next page continues
- * in each where its part of this page ended.
+ * Lists of several databases merged into one, as pages or as a whole. For a page each database gives the beginning of its
+ * own list; the next page continues in each where its part of this page ended.
  */
 
 /** The beginning of one database's list. `next` is where it continues; undefined when it has no more. */
@@ -53,4 +53,25 @@ function descending(a: Rank, b: Rank): number {
   const i = a.findIndex((value, i) => value !== b[i]);
   const [left = 0, right = 0] = [a[i], b[i]];
   return i < 0 ? 0 : left < right ? 1 : -1;
+}
+
+/**
+ * Several lists as one, ascending by time. Each list keeps its own order, whatever clocks its times are from: so a position
+ * in each of them skips nothing.
+ */
+export function mergedByTime<T>(lists: readonly (readonly T[])[], timeOf: (item: T) => number): T[] {
+  const rest = lists.map((list) => ({ list, at: 0 }));
+  const merged: T[] = [];
+  for (;;) {
+    let first: { list: readonly T[]; at: number } | undefined;
+    for (const one of rest) {
+      const item = one.list[one.at];
+      const least = first?.list[first.at];
+      if (item && (!least || timeOf(item) < timeOf(least))) first = one;
+    }
+    const item = first?.list[first.at];
+    if (!first || !item) return merged;
+    merged.push(item);
+    first.at += 1;
+  }
 }
