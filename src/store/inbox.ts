@@ -236,21 +236,26 @@ async function readLog(
   const until = end ? (end.next[database] ?? 0) : Number.MAX_SAFE_INTEGER;
   if (until <= from) return { steps: [], isLast: true };
   const packs = Math.max(limit, LEAST_PACKS);
-  const results = await select<PackRow>(db, LOG, destination, bundleOf(from), bundleOf(until - 1), packs);
   const steps: Step[] = [];
   let bytes = 0;
-  for (const { bundle, size, acceptedAt, deliverAt, ...masks } of results) {
-    bytes += size;
-    if (!end && bytes > STORED_BYTES) return { steps, isLast: false };
-    const mask: Mask = [masks.delivered0, masks.delivered1];
-    const events = deliverAt === null ? indexesIn(mask).map((index) => eventAt(bundle, index)) : [];
-    for (const event of events) {
-      if (event < from || event >= until) continue;
-      steps.push({ event, at: acceptedAt, move: (before) => withNext(before, database, event + 1) });
+  for (let first = bundleOf(from); ; ) {
+    const results = await select<PackRow>(db, LOG, destination, first, bundleOf(until - 1), packs);
+    for (const { bundle, size, acceptedAt, deliverAt, ...masks } of results) {
+      bytes += size;
+      if (!end && bytes > STORED_BYTES) return { steps, isLast: false };
+      const mask: Mask = [masks.delivered0, masks.delivered1];
+      const events = deliverAt === null ? indexesIn(mask).map((index) => eventAt(bundle, index)) : [];
+      for (const event of events) {
+        if (event < from || event >= until) continue;
+        steps.push({ event, at: acceptedAt, move: (before) => withNext(before, database, event + 1) });
+      }
+      steps.push({ at: acceptedAt, move: (before) => withNext(before, database, eventAt(bundle + 1, 0)) });
+      first = bundle + 1;
     }
-    steps.push({ at: acceptedAt, move: (before) => withNext(before, database, eventAt(bundle + 1, 0)) });
+    const isLast = results.length < packs;
+    // Packs of scheduled bundles may have come into a range since it was handed out.
+    if (!end || isLast) return { steps, isLast };
   }
-  return { steps, isLast: results.length < packs };
 }
 
 /** @param all whether everything is loaded, however much it is: it has been handed out as one page before */

@@ -262,6 +262,19 @@ describe("a page", () => {
   });
 });
 
+test("a page that is read again has all of its events, however many scheduled ones have become due in its range", async () => {
+  const scheduled: number[] = [];
+  for (let i = 0; i < 60; i++) scheduled.push(await post([{}], { deliverAt: 1 }));
+  await execute("DELETE FROM packs");
+  const events: number[] = [];
+  for (let i = 0; i < 50; i++) events.push(await post([{}]));
+  const page = await read(INBOX_START, 50);
+  expect(page.events).toEqual(events);
+  const due = scheduled.map((event) => ({ destination: INBOX, bundle: bundleOf(event), delivered: [0] }));
+  await insertPacks(db, due);
+  expect(await read(INBOX_START, 50, [], page.end)).toMatchObject({ events, end: page.end });
+});
+
 describe("events that were returned", () => {
   test("come in the requested order, without removed ones", async () => {
     const [a, b] = [await post([{}]), await post([{}, {}], {}, 1)];
