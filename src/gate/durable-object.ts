@@ -226,9 +226,14 @@ export class DestinationGate extends DurableObject<Env> {
     return this.#inbox.seek(consumer, next, since, Date.now());
   }
 
-  /** Late events of the inbox behind a position, placed since a time. Changes nothing. */
-  lateInInbox(after: number, since: number, limit: number): LateEvent[] {
-    return this.#inbox.late(after, undefined, limit, since);
+  /** Late events of the inbox behind a position. Changes nothing. */
+  lateInInbox(after: number, limit: number): LateEvent[] {
+    return this.#inbox.late(after, undefined, limit);
+  }
+
+  /** The position of the last late event of the inbox that was placed before a time. Changes nothing. */
+  lateBefore(since: number): number {
+    return this.#inbox.lateBefore(since);
   }
 
   /** The consumers of the inbox. Changes nothing. */

@@ -234,26 +234,26 @@ export class Inbox {
     const isNew = this.#consumer(consumer) === undefined;
     if (isNew && this.#count("consumers") >= MOST_CONSUMERS) return false;
     this.#keepFetch(consumer, now);
-    const late = "SELECT coalesce(max(position), 0) AS late FROM late WHERE placed_at < ?";
-    const position = { late: this.#rows<{ late: number }>(late, since)[0]?.late ?? 0, next };
+    const position = { late: this.lateBefore(since), next };
     this.#rows("DELETE FROM pages WHERE consumer = ?", consumer);
     this.#rows("DELETE FROM returned WHERE consumer = ?", consumer);
     this.#rows("UPDATE consumers SET position = ? WHERE name = ?", JSON.stringify(position), consumer);
     return true;
   }
 
-  /** The late events behind a position, up to another, that were placed since a time. */
-  late(
-    after: number,
-    upto = Number.MAX_SAFE_INTEGER,
-    limit = Number.MAX_SAFE_INTEGER,
-    since = 0,
-  ): LateEvent[] {
+  /** The late events behind a position, up to another. */
+  late(after: number, upto = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER): LateEvent[] {
     return this.#rows<LateEvent>(
       `SELECT position, event, placed_at AS placedAt FROM late
-       WHERE position > ? AND position <= ? AND placed_at >= ? ORDER BY position LIMIT ?`,
-      ...[after, upto, since, limit],
+       WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`,
+      ...[after, upto, limit],
     );
+  }
+
+  /** The position of the last late event that was placed before a time; 0: there is none. */
+  lateBefore(since: number): number {
+    const last = "SELECT coalesce(max(position), 0) AS late FROM late WHERE placed_at < ?";
+    return this.#rows<{ late: number }>(last, since)[0]?.late ?? 0;
   }
 
   /** Notes which lags are known and published. A change that another one has overtaken changes nothing. */

@@ -11,6 +11,7 @@ export function idleGates(now: number) {
     refusal: async () => null,
     recheck: async () => [],
     lateInInbox: async () => [],
+    lateBefore: async () => 0,
     nextInInbox: async () => ({ kind: "unread", start: INBOX_START, late: [], againAt: null }),
     claimPage: async () => 1,
     commitPage: async () => ({ kind: "committed", position: INBOX_START }),

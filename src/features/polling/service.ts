@@ -144,9 +144,11 @@ export const readFromPosition = service(
     const start = iterator === undefined ? INBOX_START : positionIn(iterator);
     if (start === undefined) return unknownIterator(iterator ?? "", "the iterator of a page");
     const isSince = iterator === undefined && after !== undefined;
-    const late = await atInbox(services, id, "lateInInbox", start.late, isSince ? after : 0, limit);
+    const lateFrom = isSince ? await atInbox(services, id, "lateBefore", after) : start.late;
+    if (lateFrom === undefined) return unavailable(UNREACHABLE);
+    const late = await atInbox(services, id, "lateInInbox", lateFrom, limit);
     if (late === undefined) return unavailable(UNREACHABLE);
-    const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
+    const from = isSince ? { late: lateFrom, next: await nextSince(services, after) } : start;
     const read = await readInbox(services, id, { start: from, late, limit }, overBy(services));
     const { isLast, end } = read;
     const deliveries = await inVersions(services, read.deliveries);

@@ -9,6 +9,7 @@ import {
   getConsumers,
   pollDestination,
   pollInLoop,
+  readFromPosition,
   seekPoll,
 } from "../../../src/features/polling/service.ts";
 import { eventId, eventNumber } from "../../../src/ids.ts";
@@ -450,6 +451,40 @@ describe("an event that is due later", () => {
     expect(await rowOf(key)).toMatchObject({ state: "delivered" });
     expect((await page()).data).toMatchObject([{ id: event?.id, attempt: 1 }]);
   });
+});
+
+test("a caller with a position of its own gets no event that was due before the requested time, on no page", async () => {
+  const dueIn = (minutes: number, n: number) => ({
+    tenant: TENANT,
+    type: "order.paid",
+    data: { n },
+    deliverAt: world.clock.now() + minutes * MINUTE,
+  });
+  await accept(world.services, [dueIn(1, 1)]);
+  await world.settled();
+  world.clock.pass(MINUTE);
+  await consumeAll();
+  world.clock.pass(60 * MINUTE);
+  const after = world.clock.now();
+  const readOn = async (iterator?: string) => {
+    const where = iterator === undefined ? { after } : { iterator };
+    const read = await readFromPosition({ services: world.services, principal }, { id, limit: 10, ...where });
+    if (read.kind !== "ok") throw new Error(JSON.stringify(read));
+    const numbers = read.value.deliveries.map(({ event: { body } }) =>
+      Number(JSON.parse(new TextDecoder().decode(body ?? undefined)).data.n),
+    );
+    return { ...read.value, numbers };
+  };
+  const first = await readOn();
+  expect(first.numbers).toEqual([]);
+  const second = await readOn(first.iterator);
+  expect(second.numbers).toEqual([]);
+  await accept(world.services, [dueIn(1, 2)]);
+  await world.settled();
+  world.clock.pass(MINUTE);
+  await consumeAll();
+  expect((await readOn(second.iterator)).numbers).toEqual([2]);
+  expect((await readOn()).numbers).toEqual([2]);
 });
 
 describe("polling is refused", () => {
