@@ -12,7 +12,7 @@ import { allOf } from "../store/databases.ts";
 import { cancelReplaysOf } from "../store/replays.ts";
 import { oldTombstones, removeTombstones, withoutDeliveries } from "../store/retention.ts";
 import type { Position } from "../store/sweep.ts";
-import { cancelRetrying, retryingPage } from "../store/waiting.ts";
+import { cancelRetrying, cancelStandingBehind, retryingPage } from "../store/waiting.ts";
 import { cursorOf, type MayContinue, walkFrom } from "./runner.ts";
 import type { PartResult, PartTurn } from "./sweep-step.ts";
 
@@ -113,8 +113,27 @@ async function cancelUnheld(
 }
 
 /**
- * Cancels the retries of destinations that were deleted two minutes ago or longer, in the order of deletion, each once.
- * A destination for which it fails is skipped: its retries end when they are due.
+ * Cancels what stands behind others in the lines of a deleted destination; returns whether that is all. No drain comes to
+ * those behind a dead one that holds its line, because none of them waits.
+ */
+async function cancelBehindOthers(
+  services: Services,
+  destination: string,
+  mayContinue: MayContinue,
+): Promise<boolean> {
+  let cancelled = 0;
+  for (const db of allOf(services))
+    for (let count = RETRY_ROWS; count === RETRY_ROWS; cancelled += count) {
+      if (!mayContinue()) return false;
+      count = await cancelStandingBehind(db, destination, services.now(), RETRY_ROWS);
+    }
+  if (cancelled > 0) services.log({ what: "deliveries_cancelled", destination, deliveries: cancelled });
+  return true;
+}
+
+/**
+ * Cancels the retries of destinations that were deleted two minutes ago or longer, and what stands behind others in their
+ * lines, in the order of deletion, each once. A destination for which it fails is skipped: its retries end when they are due.
  */
 export async function cancelRetriesOfDeleted(services: Services, turn: PartTurn): Promise<PartResult> {
   const [at = 0, row = 0, database = 0, event = 0] = turn.cursor.map(Number);
@@ -143,6 +162,7 @@ async function placeAfter(
   mayContinue: MayContinue,
 ): Promise<RetryPlace | undefined> {
   try {
+    if (!(await cancelBehindOthers(services, destination, mayContinue))) return from;
     return await cancelRetries(services, destination, from, mayContinue);
   } catch (error) {
     services.log({ what: "retries_not_cancelled", destination, error: faultOf(error) });

@@ -13,7 +13,7 @@ import { homeOf, inShares } from "./bundles.ts";
 import { addedUp, type Databases, select, selectInAll } from "./databases.ts";
 import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
-import { bundleIdOf, countUpTo, isInBundle } from "./sql.ts";
+import { anyOf, bundleIdOf, countUpTo, hasBit, isInBundle } from "./sql.ts";
 
 /** Deliveries of one line that one message names. */
 const RUN = 50;
@@ -269,12 +269,22 @@ export async function blockedLines(db: D1Database, destination: string, after: s
   };
 }
 
-const PARKED = `
+const WITHOUT_ROWS = `
   SELECT event_id AS eventId, give_up_at AS giveUpAt FROM lines n
   WHERE destination_id = ?1 AND NOT EXISTS (
-    SELECT 1 FROM deliveries d WHERE d.destination_id = ?1 AND d.event_id = n.event_id) LIMIT ?2`;
+    SELECT 1 FROM deliveries d WHERE d.destination_id = ?1 AND d.event_id = n.event_id)`;
 
 /** The statement that returns the first deliveries in a destination's lines that have no rows of their own. */
 export function parkedIn(db: D1Database, destination: string, limit: number): D1PreparedStatement {
-  return db.prepare(PARKED).bind(destination, limit);
+  return db.prepare(`${WITHOUT_ROWS} LIMIT ?2`).bind(destination, limit);
+}
+
+const BEHIND = `${WITHOUT_ROWS}
+    AND event_id > (SELECT min(event_id) FROM lines WHERE destination_id = ?1 AND line = n.line)
+    AND NOT EXISTS (SELECT 1 FROM packs p WHERE p.destination_id = ?1
+      AND p.bundle_id = ${bundleIdOf("n.event_id")} AND ${hasBit(anyOf("p"), "n.event_id")}) LIMIT ?2`;
+
+/** The same of those that stand behind others and have no bits either: a head without a row may be in flight. */
+export function behindIn(db: D1Database, destination: string, limit: number): D1PreparedStatement {
+  return db.prepare(BEHIND).bind(destination, limit);
 }

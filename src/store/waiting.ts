@@ -16,7 +16,7 @@ import { modelOf, type RawRow } from "./columns.ts";
 import { addedUp, type Databases, select, selectInAll } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
-import { HELD_KEYS, namesOf, parkedIn } from "./lines.ts";
+import { behindIn, HELD_KEYS, namesOf, parkedIn } from "./lines.ts";
 import { packedRows, packsOf, settingBits, WITHOUT_ATTEMPT } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./record.ts";
 import {
@@ -410,16 +410,30 @@ export async function cancelWaitingDeliveries(
     parkedIn(db, destination, limit),
   ]);
   const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
-  const behind = (parked?.results ?? []).map(({ eventId, giveUpAt }) => ({
-    ...WITHOUT_ATTEMPT,
-    ...DELETED,
-    ...{ destinationId: destination, eventId: Number(eventId), giveUpAt: Number(giveUpAt), endedAt: now },
-  }));
+  const behind = (parked?.results ?? []).map((raw) => cancelledRow(raw, destination, now));
   const packed = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
   const each = new Map([...packed, ...behind].map((row) => [row.eventId, row]));
   const waiting = [...each.values()];
   for (const statement of settingBits(db, waiting)) await statement.run();
   return waiting.length + (await endWaiting(db, keysOf(destination, events), DELETED, now));
+}
+
+/** Cancels up to `limit` deliveries of a deleted destination that stand behind others in their lines; returns how many. */
+export async function cancelStandingBehind(
+  db: D1Database,
+  destination: string,
+  now: number,
+  limit: number,
+): Promise<number> {
+  const { results } = await behindIn(db, destination, limit).all<RawRow>();
+  const behind = results.map((raw) => cancelledRow(raw, destination, now));
+  for (const statement of settingBits(db, behind)) await statement.run();
+  return behind.length;
+}
+
+function cancelledRow({ eventId, giveUpAt }: RawRow, destinationId: string, now: number): DeliveryRow {
+  const ids = { destinationId, eventId: Number(eventId), giveUpAt: Number(giveUpAt) };
+  return { ...WITHOUT_ATTEMPT, ...DELETED, ...ids, endedAt: now };
 }
 
 /** The waiting deliveries of the pack as cancelled ones. Those in flight by now are not affected: see `settingBits`. */

@@ -312,6 +312,17 @@ describe("a destination that holds keys", () => {
     expect(sentTo(destination)).toEqual([1]);
   });
 
+  test("cancels what stands behind a dead delivery some minutes after it was deleted", async () => {
+    await execute("UPDATE destinations SET deleted_at = ?1", world.clock.now());
+    world.clock.pass(180_000);
+    await runCron(world.services);
+    await world.settled();
+    expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
+      ["dead", "permanent"],
+      ["cancelled", "destination_deleted"],
+    ]);
+  });
+
   test("continues when the dead delivery is retried with success", async () => {
     const first = await dead();
     if (!first) throw new Error("It is dead");

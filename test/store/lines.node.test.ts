@@ -6,6 +6,7 @@ import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import type { DeliveryRecord } from "../../src/store/delivery.ts";
 import {
   aheadOf,
+  behindIn,
   blockedLines,
   enteringLines,
   heldAmong,
@@ -398,6 +399,23 @@ test("deliveries in lines that have no rows are the parked ones, so many at most
     { eventId: at(2, 0), giveUpAt: 9 },
   ]);
   expect(await parked(1)).toHaveLength(1);
+});
+
+test("deliveries behind others without rows and bits are found, so many at most, and no head, which may be in flight", async () => {
+  await stand(A, "x", [at(1, 0), at(1, 1), at(2, 0)]);
+  await stand(A, "y", [at(3, 0), at(4, 0)]);
+  await stand(B, "x", [at(1, 2), at(1, 3)]);
+  await insertPacks(db, [{ destination: A, bundle: 4, inFlight: [0] }]);
+  await insertDeliveries(db, [
+    { destination: A, event: at(1, 0), state: "waiting" },
+    { destination: B, event: at(1, 1), state: "waiting" },
+  ]);
+  const behind = async (limit: number) => (await behindIn(db, A, limit).all()).results;
+  expect(await behind(5)).toEqual([
+    { eventId: at(1, 1), giveUpAt: 9 },
+    { eventId: at(2, 0), giveUpAt: 9 },
+  ]);
+  expect(await behind(1)).toHaveLength(1);
 });
 
 describe("deliveries that a replay has requeued", () => {
