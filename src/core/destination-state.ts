@@ -5,6 +5,7 @@
  */
 
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit-breaker.ts";
+import { laterByOwnClock } from "./clocks.ts";
 import { eased, grown, halved, newWindow, reopened, type Window } from "./concurrency-window.ts";
 import type { GateSettings } from "./limits.ts";
 import type { AttemptMetric } from "./metrics.ts";
@@ -107,6 +108,20 @@ export function destinationStateAfter(
     tookMs:
       destinationState.tookMs +
       ((signal.tookMs ?? destinationState.tookMs) - destinationState.tookMs) * NEWEST_WEIGHT,
+  };
+}
+
+/** A gate's state, and when it was read, by the gate's clock; absent from 0.3.0. */
+export type ReadState = DestinationState & Readonly<{ at?: number }>;
+
+/** The state by the clock of its reader: a hold or a cool-down ends no earlier than by the gate's. */
+export function stateByOwnClock({ at, ...state }: ReadState, askedAt: number, now: number): DestinationState {
+  const later = at === undefined ? 0 : laterByOwnClock({ at, askedAt }, now);
+  const { circuit, heldUntil } = state;
+  return {
+    ...state,
+    heldUntil: heldUntil + later,
+    circuit: circuit.kind === "open" ? { ...circuit, until: circuit.until + later } : circuit,
   };
 }
 

@@ -3,7 +3,8 @@
  * to the gate, and outcomes and ends of blocks back.
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
-import type { DestinationState } from "../core/destination-state.ts";
+import { laterByOwnClock } from "../core/clocks.ts";
+import { type DestinationState, stateByOwnClock } from "../core/destination-state.ts";
 import type { GroupSettings } from "../core/group/group-state.ts";
 import type { BlockNeeds } from "../core/group/member.ts";
 import { isGroupOfHost } from "../core/group/name.ts";
@@ -145,14 +146,17 @@ export async function learnedMemberState(
   services: Services,
   { destination, group }: Member,
 ): Promise<DestinationState | undefined> {
-  const [state, standing] = await Promise.all([
+  const askedAt = services.now();
+  const [read, standing] = await Promise.all([
     atGate(services, destination.id, "destinationState"),
     atGroup(services, group, "standing"),
   ]);
-  if (!state || !standing) return state;
-  const { heldUntil, openUntil, trips } = standing;
   const now = services.now();
+  const state = read && stateByOwnClock(read, askedAt, now);
+  if (!state || !standing) return state;
+  const later = laterByOwnClock({ at: standing.at, askedAt }, now);
+  const until = standing.openUntil + later;
   const circuit =
-    openUntil > now ? ({ kind: "open", since: now, until: openUntil, trips } as const) : state.circuit;
-  return { ...state, circuit, heldUntil: Math.max(state.heldUntil, heldUntil) };
+    until > now ? ({ kind: "open", since: now, until, trips: standing.trips } as const) : state.circuit;
+  return { ...state, circuit, heldUntil: Math.max(state.heldUntil, standing.heldUntil + later) };
 }

@@ -3,7 +3,7 @@
  * except its gate's, and the code of groups (group-member.ts) is loaded with the first member.
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
-import type { DestinationState } from "../core/destination-state.ts";
+import { type DestinationState, stateByOwnClock } from "../core/destination-state.ts";
 import { BY_HOST, GROUP_NAME, groupOfHost } from "../core/group/name.ts";
 import { healthOfExchange } from "../core/retry/classify.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
@@ -109,5 +109,7 @@ export async function learnedState(
 ): Promise<DestinationState | undefined> {
   const member = await knownMemberOf(services, destination);
   if (member) return (await loadMember()).learnedMemberState(services, member);
-  return atGate(services, destination.id, "destinationState");
+  const askedAt = services.now();
+  const state = await atGate(services, destination.id, "destinationState");
+  return state && stateByOwnClock(state, askedAt, services.now());
 }

@@ -23,7 +23,7 @@ import {
 } from "../core/admit.ts";
 import { afterDigestSent, type DeadLetterDigest } from "../core/alerts.ts";
 import { isSuspect } from "../core/crash-loop.ts";
-import type { CircuitEvent, DestinationState } from "../core/destination-state.ts";
+import type { CircuitEvent, ReadState } from "../core/destination-state.ts";
 import { afterUnsent } from "../core/drain-scheduler.ts";
 import type { GateState, Pause } from "../core/gate-state.ts";
 import { type FiguresQuery, figuresOf, type GateFigures, type GateView, viewOf } from "../core/gate-view.ts";
@@ -258,8 +258,9 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** The knowledge of all leases about the destination, for the holders of long ones. Writes no row. */
-  destinationState(): DestinationState {
-    return this.#state(Date.now()).destinationState;
+  destinationState(): ReadState {
+    const now = Date.now();
+    return { ...this.#state(now).destinationState, at: now };
   }
 
   /** The gate's current state, for people. Changes nothing. */

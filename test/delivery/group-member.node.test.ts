@@ -4,6 +4,7 @@ import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import type { Exchange } from "../../src/core/retry/classify.ts";
+import { learnedState } from "../../src/delivery/group.ts";
 import {
   admitMember,
   learnedMemberState,
@@ -312,7 +313,7 @@ describe("what is learned of a member's receiver", () => {
     gate.destinationState = () => state;
     group.standing = () => {
       if (!standing) throw new Error("Away, as the test wants it");
-      return { heldUntil: 0, openUntil: 0, trips: 0, ...standing };
+      return { at: START, heldUntil: 0, openUntil: 0, trips: 0, ...standing };
     };
     return learnedMemberState(services, member());
   };
@@ -333,7 +334,34 @@ describe("what is learned of a member's receiver", () => {
   test("is its own where the group cannot be reached, and nothing where its gate cannot", async () => {
     expect(await learned()).toEqual(state);
     gate.destinationState = () => Promise.reject(new Error("Away"));
-    group.standing = () => ({ heldUntil: 0, openUntil: 0, trips: 0 });
+    group.standing = () => ({ at: START, heldUntil: 0, openUntil: 0, trips: 0 });
     expect(await learnedMemberState(services, member())).toBeUndefined();
   });
+
+  test.each([
+    ["behind", -10_000],
+    ["ahead", 10_000],
+  ])("ends no earlier for a Worker whose clock is %s of the others", async (_, skewMs) => {
+    const others = START - skewMs;
+    const circuit = { kind: "open", since: others, until: others + 3_000, trips: 1 };
+    gate.destinationState = () => ({ ...state, circuit, heldUntil: others + 2_000, at: others });
+    const own = { heldUntil: START + 2_000, circuit: { kind: "open", until: START + 3_000 } };
+    expect(await learnedState(services, storedDestination())).toMatchObject(own);
+    group.standing = () => ({ at: others, heldUntil: others + 5_000, openUntil: others + 7_000, trips: 2 });
+    const shared = { heldUntil: START + 5_000, circuit: { kind: "open", until: START + 7_000, trips: 2 } };
+    expect(await learnedMemberState(services, member())).toMatchObject(shared);
+  });
+});
+
+test("what is learned of a receiver is as its gate says where clocks agree, or the gate is of 0.3.0", async () => {
+  const state = { ...newDestinationState(START), heldUntil: START + 10 };
+  for (const at of [START, undefined]) {
+    gate.destinationState = () => ({ ...state, ...(at !== undefined && { at }) });
+    expect(await learnedState(services, storedDestination())).toEqual(state);
+  }
+  gate.destinationState = () => {
+    clock.pass(40);
+    return { ...state, at: START + 20 };
+  };
+  expect(await learnedState(services, storedDestination())).toEqual(state);
 });

@@ -173,12 +173,13 @@ export function groupBlockedBy(
     : { reason: "hold", until: heldUntil };
 }
 
-/** Hold and open circuit, for the holders of leases. Plain values. */
-export type GroupStanding = Readonly<{ heldUntil: number; openUntil: number; trips: number }>;
+/** Hold and open circuit at a time, for the holders of leases. Plain values, by the group's clock. */
+export type GroupStanding = Readonly<{ at: number; heldUntil: number; openUntil: number; trips: number }>;
 
 export function standingOf(state: GroupState, now: number): GroupStanding {
   const { circuit, heldUntil } = groupStateAt(state, now);
-  return { heldUntil, openUntil: circuit.kind === "open" ? circuit.until : 0, trips: circuit.trips };
+  const openUntil = circuit.kind === "open" ? circuit.until : 0;
+  return { at: now, heldUntil, openUntil, trips: circuit.trips };
 }
 
 /** For people. */

@@ -6,6 +6,7 @@
  * Only the incarnation that got a block knows it: a new one treats it as spent. So only one object ever grants leases
  * from a block, and only until its `useBy`.
  */
+import { laterByOwnClock } from "../clocks.ts";
 import type { Reservation } from "../rate-limit.ts";
 import type { BlockAnswer, GivenBlock } from "./deal.ts";
 import { GROUP_SKEW_MS } from "./group-state.ts";
@@ -86,7 +87,7 @@ export function withAnswer(membership: Membership, answered: Answered | undefine
 function byOwnClock({ answer, askedAt }: Answered, now: number): BlockAnswer {
   const least = askedAt - answer.at;
   const most = now - answer.at;
-  const begins = least <= 0 && most >= 0 ? 0 : most;
+  const begins = laterByOwnClock({ at: answer.at, askedAt }, now);
   if (answer.kind === "refused") {
     const { why, until, quietUntil } = answer.refusal;
     return { ...answer, refusal: { why, until: until + begins, quietUntil: quietUntil + begins } };
