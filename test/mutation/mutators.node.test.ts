@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { explanations, unmatched } from "./explained.ts";
 import { instrumented, marked } from "./instrument.ts";
 import { sitesOf } from "./mutators.ts";
-import { planned } from "./plan.ts";
+import { newMutants, planned } from "./plan.ts";
 import { NONE, Rounds } from "./rounds.ts";
 import { sqlMutations } from "./sql.ts";
 
@@ -72,6 +72,24 @@ describe("a mutant of SQL", () => {
     ["turns a test for null around", "WHERE a IS NULL", ["WHERE (1 OR (a IS NULL))", "WHERE a IS NOT NULL"]],
   ])("%s", (_, text, mutants) => {
     expect(sqlMutations(text)).toEqual(mutants);
+  });
+});
+
+describe("of the mutants, those are new", () => {
+  /** Mutants as `file original replacement`, numbered in their order. */
+  const numbered = (...texts: string[]) =>
+    texts.map((text, i) => {
+      const [file = "", original = "", replacement = ""] = text.split(" ");
+      return { id: i + 1, file, line: i + 1, original, replacement };
+    });
+
+  test.each<[string, string[], string[], number[]]>([
+    ["that no former source has", ["a.ts x y"], ["a.ts x z", "a.ts z y"], [1]],
+    ["but none that was in another file", ["b.ts x y"], ["a.ts x y"], []],
+    ["that are more than there were of the same", ["a.ts x y", "b.ts x y", "b.ts x y"], ["c.ts x y"], [2, 3]],
+    ["and none if code is only left out", ["a.ts x y"], ["a.ts x y", "a.ts x y", "a.ts v w"], []],
+  ])("%s", (_, now, former, expected) => {
+    expect(newMutants(numbered(...now), numbered(...former)).map(({ id }) => id)).toEqual(expected);
   });
 });
 

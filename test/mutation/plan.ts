@@ -1,6 +1,8 @@
 /** All mutants of the folders that are tested, with their numbers: the same in the runner and in Vitest's configuration. */
-import { globSync, readFileSync } from "node:fs";
-import { dirname, posix } from "node:path";
+import { execFileSync } from "node:child_process";
+import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, posix } from "node:path";
 import { instrumented, marked } from "./instrument.ts";
 import { type Site, sitesOf } from "./mutators.ts";
 
@@ -18,7 +20,7 @@ const WITHOUT = new Set(["src/store/schema.ts", "src/store/drizzle.config.ts"]);
 export type Mutant = Readonly<{
   id: number;
   file: string;
-  /** Where it is, counted from 1, and the text of that line. */
+  /** Where it is, counted from 1. */
   line: number;
   original: string;
   replacement: string;
@@ -28,15 +30,22 @@ type File = Readonly<{ file: string; source: string; sites: readonly Site[]; fir
 
 export type Plan = Readonly<{ mutants: readonly Mutant[]; files: ReadonlyMap<string, File> }>;
 
-export function planned(): Plan {
+function isTested(file: string): boolean {
+  const folder = file.split("/")[1] ?? "";
+  const isInFolder = (FOLDERS as readonly string[]).includes(folder);
+  return isInFolder && !WITHOUT.has(file) && (folder !== "features" || OF_FEATURES.test(file));
+}
+
+/**
+ * @param root the folder that has src/, with a slash at its end
+ * @param has whether a file's mutants are wanted
+ */
+export function planned(root = ROOT, has = isTested): Plan {
   const files = new Map<string, File>();
   const mutants: Mutant[] = [];
-  for (const file of globSync("src/**/*.ts", { cwd: ROOT }).sort()) {
-    const folder = file.split("/")[1] ?? "";
-    const source = readFileSync(ROOT + file, "utf8");
-    const isInFolder = (FOLDERS as readonly string[]).includes(folder);
-    const isTested = isInFolder && !WITHOUT.has(file) && (folder !== "features" || OF_FEATURES.test(file));
-    const sites = isTested ? sitesOf(source) : [];
+  for (const file of globSync("src/**/*.ts", { cwd: root }).sort()) {
+    const source = readFileSync(root + file, "utf8");
+    const sites = has(file) ? sitesOf(source) : [];
     files.set(file, { file, source, sites, firstId: mutants.length + 1 });
     for (const { start, end, replacements } of sites) {
       const line = source.slice(0, start).split("\n").length;
@@ -47,6 +56,34 @@ export function planned(): Plan {
   }
   return { mutants, files };
 }
+
+/** The mutants that the sources of a commit have, in all folders: they may have had other names. */
+export function mutantsAt(commit: string): readonly Mutant[] {
+  const folder = mkdtempSync(join(tmpdir(), "mutation-"));
+  try {
+    const archive = execFileSync("git", ["archive", commit, "src"], { cwd: ROOT, maxBuffer: 2 ** 28 });
+    execFileSync("tar", ["-x", "-C", folder], { input: archive });
+    return planned(`${folder}/`, () => true).mutants;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/**
+ * The mutants that former sources do not have in any file, so that code which only moved is not new. Of several alike those
+ * are new that are more than there were.
+ */
+export function newMutants(mutants: readonly Mutant[], former: readonly Mutant[]): Mutant[] {
+  const left = new Map<string, number>();
+  for (const one of former) left.set(changeOf(one), (left.get(changeOf(one)) ?? 0) + 1);
+  return mutants.filter((one) => {
+    const count = left.get(changeOf(one)) ?? 0;
+    left.set(changeOf(one), count - 1);
+    return count <= 0;
+  });
+}
+
+const changeOf = ({ original, replacement }: Mutant) => `${original}\n${replacement}`;
 
 /** A Vite plugin that instruments the files of a plan. */
 export function mutationPlugin({ files }: Plan) {

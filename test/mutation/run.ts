@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { createVitest, type TestProject, type TestSpecification, type Vitest } from "vitest/node";
 import { explainedIn } from "./explained.ts";
 import type { Assignment } from "./in-tests.ts";
-import { FOLDERS, type Mutant, planned, ROOT } from "./plan.ts";
+import { FOLDERS, type Mutant, mutantsAt, newMutants, planned, ROOT } from "./plan.ts";
 import { printed } from "./report.ts";
 import { digestOf, keysOf, Results } from "./results.ts";
 import { NONE } from "./rounds.ts";
@@ -28,6 +28,7 @@ const PASSES = [
 const HELP = `Usage: npm run test:mutation -- [options]
   --folder <names>   of src, with commas between: ${FOLDERS.join(",")} (all)
   --file <texts>     only mutants of files whose paths have one of these in them
+  --since <commit>   only mutants that the sources of this commit do not have
   --sample <share>   of the mutants, 0 to 1 (1)
   --seed <number>    of the sample (1)
   --project <name>   only tests of this Vitest project: pure or workers (both)
@@ -43,6 +44,7 @@ const { values: given } = parseArgs({
   options: {
     folder: { type: "string", default: FOLDERS.join(",") },
     file: { type: "string", default: "" },
+    since: { type: "string" },
     sample: { type: "string", default: "1" },
     seed: { type: "string", default: "1" },
     project: { type: "string" },
@@ -71,7 +73,9 @@ const sources = Object.fromEntries(
 );
 const results = new Results(given.results, plan.mutants, sources);
 const explained = explainedIn(plan.mutants);
-const chosen = plan.mutants.filter(isChosen);
+const chosen = (
+  given.since === undefined ? plan.mutants : newMutants(plan.mutants, mutantsAt(given.since))
+).filter(isChosen);
 
 function isChosen({ id, file }: Mutant): boolean {
   const [, folder = ""] = file.split("/");
@@ -84,7 +88,7 @@ function isChosen({ id, file }: Mutant): boolean {
 }
 
 /** The mutants that the files of tests have been run for. */
-const SAMPLE = `${given.folder} ${given.file} ${given.sample} ${given.seed}\n`;
+const SAMPLE = `${given.folder} ${given.file} ${given.since} ${given.sample} ${given.seed}\n`;
 
 /** The files of tests, those first that are quick or near to the code. */
 const ORDER = [
