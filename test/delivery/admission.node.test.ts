@@ -35,6 +35,10 @@ let opens: () => Promise<unknown>;
 let gate: { admit: (request: AdmitRequest) => Promise<AdmitResult>; accessToken: () => Promise<unknown> };
 let requests: AdmitRequest[];
 let settled: unknown[];
+/** Until when the gate was told to hold the destination. */
+let held: number[];
+let background: Promise<unknown>[];
+let answers: () => Response;
 /** D1's state when a loaded delivery is read again. */
 const rereads = vi.fn<(admitted: readonly number[]) => Promise<LoadedAdmitted>>();
 let services: Services;
@@ -44,7 +48,8 @@ beforeEach(() => {
   log = [];
   sent = [];
   requests = [];
-  settled = [];
+  [settled, held, background] = [[], [], []];
+  answers = () => new Response(null, { status: 204 });
   rereads.mockReset();
   opens = async () => ({ sign: async () => "v1,x" });
   gate = {
@@ -59,17 +64,22 @@ beforeEach(() => {
     settle: async (settlement: unknown) => void settled.push(settlement),
     accessToken: () => gate.accessToken(),
     destinationState: async () => newDestinationState(START),
+    countTransformFaults: async () => false,
+    hold: async (until: number) => {
+      held.push(until);
+      return [];
+    },
   };
   services = {
     ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5 },
     log: (line: LogLine) => log.push(line),
-    background: () => {},
+    background: (work: Promise<unknown>) => background.push(work),
     memory: newMemory(),
     vault: { open: () => opens(), openText: async () => "a client secret" },
     gates: { idFromName: (name: string) => name, get: () => stub },
     fetch: async (url: string) => {
       sent.push(url);
-      return new Response(null, { status: 204 });
+      return answers();
     },
   } as unknown as Services;
 });
@@ -79,7 +89,7 @@ const eventsOf = (deliveries: readonly { event: { id: number } }[]) =>
   deliveries.map(({ event }) => event.id);
 
 describe("among the deliveries of a message,", () => {
-  type Given = Parameters<typeof loadedDelivery>[0];
+  type Given = NonNullable<Parameters<typeof loadedDelivery>[0]>;
 
   const due: [string, Given][] = [
     ["one that nothing is known of", {}],
@@ -175,6 +185,71 @@ describe("among the deliveries of a message,", () => {
     const { due, dispositions } = await triage(services, [...numbered(128), made], () => "queue");
     expect(due.map(({ transformed }) => transformed?.kind)).toEqual([undefined, "request"]);
     expect(dispositions).toEqual([]);
+  });
+
+  describe("whose destination has a transformation,", () => {
+    const by = { kind: "admin_key", key: null, session: null } as const;
+    const shaping = (text: string, row: Given["row"]) => {
+      const template = { body: text, content_type: "text/plain" };
+      const transform = { version: 1, after: -1, at: 0, by, template };
+      const body = bodyOfText('{"type":"order.paid","timestamp":"2026","data":1}');
+      return loadedDelivery({ event: { body }, destination: { transform }, ...(row && { row }) });
+    };
+
+    test("one that it leaves out ends as cancelled", async () => {
+      const { due, dispositions } = await triage(
+        services,
+        [shaping("{% cancel %}", undefined)],
+        () => "queue",
+      );
+      expect(due).toEqual([]);
+      expect(dispositions).toMatchObject([{ row: { state: "cancelled", reason: "transformed" } }]);
+    });
+
+    test("one that it fails for waits for another version", async () => {
+      const faulty = (reason: "paused" | "transform_failed") =>
+        triage(services, [shaping("{{ data | no }}", { state: "waiting", reason })], () => "drain");
+      expect(await faulty("paused")).toMatchObject({
+        due: [],
+        dispositions: [{ row: { state: "waiting", reason: "transform_failed", nextAttemptAt: null } }],
+      });
+      const { due, dispositions } = await faulty("transform_failed");
+      expect([due.length, dispositions.map(({ row }) => row)]).toEqual([0, [undefined]]);
+    });
+  });
+
+  test.each<[string, Given]>([
+    ["a message in a template's form", { destination: { template: "slack" } }],
+    ["an occurrence for a subscription", { destination: { subscriber: "a", eventCursor: "b" } }],
+  ])("one that is sent as %s has it as its payload, whose size counts", async (_, { destination }) => {
+    const text = JSON.stringify({
+      type: "order.paid",
+      timestamp: "2026",
+      data: { text: "x".repeat(130_000) },
+    });
+    const given = { event: { body: bodyOfText(text) }, destination: { url: "queue:ORDERS", ...destination } };
+    const { due, dispositions } = await triage(services, [loadedDelivery(given)], () => "queue");
+    const payloads = [...due, ...dispositions.map(({ delivery }) => delivery)].map(({ payload }) => payload);
+    expect(payloads).toEqual([{ body: expect.any(Uint8Array), contentType: "application/json" }]);
+    const isLarge = (payloads[0]?.body.byteLength ?? 0) > 128_000;
+    expect(dispositions.map(({ row }) => row?.reason)).toEqual(isLarge ? ["too_large"] : []);
+  });
+
+  test("one behind another of its line waits for that, unless that is attempted too", async () => {
+    const placed = (id: number, before: number | null) => ({
+      ...loadedDelivery({ event: { id } }),
+      place: { line: "x", before, holds: false },
+    });
+    const [head, second, other] = [placed(128, null), placed(129, 128), placed(131, 130)];
+    const source = () => "queue" as const;
+    expect(await triage(services, [head, second, other], source)).toEqual({
+      due: [head, second],
+      dispositions: [{ delivery: other }],
+    });
+    expect(await triage(services, [second], source)).toEqual({
+      due: [],
+      dispositions: [{ delivery: second }],
+    });
   });
 
   test("the target is checked once for each destination", async () => {
@@ -323,6 +398,54 @@ describe("a batch that its gate admits", () => {
     const due = waitingDue([128, 129], () => Promise.reject(new Error("D1 is away")));
     await expect(admitDue(services, connections(), due)).rejects.toThrow("D1 is away");
     expect(settled).toMatchObject([{ lease: "lease-1", signals: [], left: 2 }]);
+  });
+
+  describe("in which one follows another of its line", () => {
+    const placed = (id: number, before: number | null) => ({
+      ...loadedDelivery({ event: { id } }),
+      place: { line: "x", before, holds: false },
+    });
+    const attempted = async (...deliveries: LoadedDelivery[]) => {
+      const { run, dispositions } = withLease(await admitDue(services, connections(), dueOf(deliveries)));
+      await run.finished;
+      const done = run.done.map(({ attempt }) => attempt.delivery.event.id);
+      return { done, without: dispositions.map(({ delivery, ...rest }) => [delivery.event.id, rest]) };
+    };
+    beforeEach(() => {
+      gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    });
+
+    test.each([
+      [204, [128, 129]],
+      [500, [128]],
+    ])("is attempted in their order as far as they succeed: the first is answered with %d", async (status, done) => {
+      answers = () => new Response(null, { status });
+      expect((await attempted(placed(129, 128), placed(128, null))).done).toEqual(done);
+    });
+
+    test("is attempted without those whose turn has not come", async () => {
+      gate.admit = async ({ deliveries }) => grantOf(deliveries.filter((id) => id !== 128));
+      const found = await attempted(placed(128, null), placed(129, 128), ...numbered(140));
+      expect(found).toEqual({ done: [140], without: [[129, {}]] });
+    });
+  });
+
+  test("has its gate hold the destination for as long as the receiver says", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    answers = () => new Response(null, { status: 429, headers: { "retry-after": "60" } });
+    const { run } = await leased([128]);
+    await run.finished;
+    await Promise.all(background);
+    expect(held).toEqual([clock.now() + 60_000]);
+  });
+
+  test("is attempted over connections that all destinations share", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    const shared = connections();
+    const ran = vi.spyOn(shared, "run");
+    const { run } = withLease(await admitDue(services, shared, dueOf(numbered(128, 129))));
+    await run.finished;
+    expect(ran.mock.calls.map(([id]) => id)).toEqual([DESTINATION, DESTINATION]);
   });
 
   test("fails as a whole if an attempt cannot be made, whether it is awaited or not", async () => {

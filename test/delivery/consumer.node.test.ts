@@ -4,6 +4,8 @@ import type { AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { attemptWaiting } from "../../src/delivery/message-group.ts";
+// Loaded here, because loading takes real time, for which virtual time does not wait.
+import "../../src/delivery/transform.ts";
 import type { Services } from "../../src/services.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
@@ -149,6 +151,60 @@ describe("an outcome that cannot be recorded", () => {
   });
 });
 
+describe("bodies that are too much at once", () => {
+  /** Two bundles of one event for two destinations. Their headers say that each body has 8 MB, so they count as damaged. */
+  async function posted() {
+    const shops = [world.destination(), world.destination()] as const;
+    await world.post(1);
+    await world.post(1);
+    world.sql("UPDATE bundles SET header = json_set(header, '$.events[2]', 8 * 1024 * 1024)");
+    return shops;
+  }
+
+  const endsOf = (shop: string) => world.rows(shop).map(({ eventId, reason }) => [eventId, reason]);
+
+  test("are loaded in portions, and no delivery is left out", async () => {
+    const [shop] = await posted();
+    expect(await world.consume([naming(part(shop, 1), part(shop, 2))])).toEqual(["acked"]);
+    expect(endsOf(shop)).toEqual([
+      [eventAt(1, 0), "corrupt"],
+      [eventAt(2, 0), "corrupt"],
+    ]);
+  });
+
+  test("have only the messages come again whose portion could not be loaded", async () => {
+    const [shop, other] = await posted();
+    let loads = 0;
+    const instead = ({ db }: Services) => ({
+      db: interceptedD1(db, async (name, work) => {
+        if (name.includes("length(b.body)") && ++loads === 2) throw new Error("D1 is away");
+        return work();
+      }),
+    });
+    const messages = [naming(part(shop, 1), part(shop, 2)), naming(part(other, 1))];
+    expect(await world.consume(messages, { instead })).toEqual([{ retryIn: 5 }, "acked"]);
+    expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
+    expect([shop, other].map(endsOf)).toEqual(Array(2).fill([[eventAt(1, 0), "corrupt"]]));
+  });
+});
+
+test("a transformation that cannot be read has its own messages come again", async () => {
+  const by = { kind: "admin_key", key: null, session: null } as const;
+  const transform = { version: 2, after: 99, at: 0, by, template: { body: "{}" } };
+  const [plain, shaping] = [world.destination(), world.destination({ transform })];
+  await world.post(1);
+  const instead = ({ db }: Services) => ({
+    db: interceptedD1(db, async (name, work) => {
+      if (name.includes('from "transforms"')) throw new Error("D1 is away");
+      return work();
+    }),
+  });
+  const results = await world.consume([naming(part(shaping)), naming(part(plain))], { instead });
+  expect(results).toEqual([{ retryIn: 5 }, "acked"]);
+  expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
+  expect(world.requests.map(({ destination }) => destination)).toEqual([plain]);
+});
+
 describe("a message", () => {
   test.each([
     [10, 60],
@@ -186,6 +242,23 @@ describe("a message", () => {
     expect(world.now()).toBe(dueAt);
     expect(await world.consume(messages, { attempts: 2 })).toEqual(["acked"]);
     expect(world.requests.map(({ attempt }) => attempt)).toEqual([1, 2]);
+  });
+
+  test("that comes again reads bodies only once it is known that one is due", async () => {
+    const shop = retryingAfter(30);
+    world.script(shop, 500, 204);
+    const messages = await world.post(1);
+    const costOf = async (attempts: number) => {
+      world.calls();
+      await world.consume(messages, { attempts });
+      return world.calls().d1;
+    };
+    // To load, to read the body, and to record.
+    expect(await costOf(1)).toBe(2);
+    expect(await costOf(2)).toBe(1);
+    await world.run(30_000);
+    expect(await costOf(3)).toBe(3);
+    expect(world.requests).toHaveLength(2);
   });
 
   test("of an event or a destination that is not stored is acknowledged, and logged", async () => {
@@ -324,6 +397,29 @@ describe("the gate", () => {
     expect([stateOf(shop, 0), stateOf(shop, 1)]).toEqual(["delivered null", undefined]);
   });
 
+  test("may have admitted deliveries read again: what has ended is not attempted, and what is not found comes again", async () => {
+    const shop = world.destination();
+    for (let i = 0; i < 4; i++) await world.post(1);
+    const [ended, open, gone, held] = [1, 2, 3, 4].map((bundle) => eventAt(bundle, 0));
+    world.answering(async ({ method }, real) => {
+      const result = (await real()) as AdmitResult;
+      if (method !== "admit" || !result.grant) return result;
+      world.sql(
+        `INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
+         VALUES (?1, ?2, 'cancelled', 'destination_deleted', 0, 1)`,
+        ...[shop, ended ?? 0],
+      );
+      world.sql("DELETE FROM bundles WHERE id = 3");
+      const deliveries = result.grant.deliveries.filter((event) => event !== held);
+      const inFlight = { deliveries: [held], until: world.now() + 7_000 };
+      return { ...result, grant: { ...result.grant, deliveries }, inFlight, readAgain: true };
+    });
+    const results = await world.consume([1, 2, 3, 4].map((bundle) => naming(part(shop, bundle))));
+    expect(results).toEqual(["acked", "acked", { retryIn: expect.any(Number) }, { retryIn: 7 }]);
+    expect(world.requests.map(({ event }) => event)).toEqual([open]);
+    expect(world.rows(shop).some(({ eventId }) => eventId === gone)).toBe(false);
+  });
+
   test("learns which deliveries are left over, and that none continue by themselves", async () => {
     const shop = world.destination({ maxConcurrency: 1, rateBurst: 100 });
     world.script(shop, { status: 204, afterMs: 2_000 });
@@ -448,6 +544,20 @@ describe("a delivery that ends as dead without an attempt", () => {
     await world.run(100);
     expect(world.asked("countDead")).toHaveLength(1);
   });
+});
+
+test("a delivery that ends without an attempt is counted once beside one of its destination that is attempted", async () => {
+  const shop = world.destination();
+  await world.post(2);
+  world.sql(
+    `INSERT INTO deliveries (destination_id, event_id, state, reason, next_attempt_at, give_up_at)
+     VALUES (?1, 128, 'retrying', 'http_500', 0, 0)`,
+    shop,
+  );
+  expect(await world.consume([naming(part(shop))])).toEqual(["acked"]);
+  expect([stateOf(shop), stateOf(shop, 1)]).toEqual(["dead expired", "delivered null"]);
+  await world.run(100);
+  expect([world.logged("delivery_dead").length, world.asked("countDead").length]).toEqual([1, 1]);
 });
 
 describe("what a batch learns of its destinations", () => {

@@ -440,6 +440,33 @@ describe("a delivery that ends as dead and holds its line", () => {
   });
 });
 
+test("a delivery that ends in its line has the next one sent, once it is recorded", async () => {
+  sql(
+    `INSERT INTO bundles (id, tokens, accepted_at, count, planned, plan, header, body)
+     VALUES (1, '[]', 0, 3, 3, '{}', '{"lines": {"dst_a": [["x", 9, 0, 0, 1]]}}', x'')`,
+  );
+  const sent: unknown[] = [];
+  const deliveries = { sendBatch: async (messages: Iterable<unknown>) => void sent.push(...messages) };
+  services = { ...services, deliveries } as unknown as Services;
+  services = { ...services, background: () => {} };
+  const end = (event: number) => {
+    const delivery = {
+      ...loadedDelivery({ event: { id: event }, destination: { id: "dst_a" } }),
+      place: { line: "x", before: null, holds: false },
+    };
+    return report(services, [{ delivery, row: overRow(delivery, "dead", "expired", clock.now()) }]);
+  };
+  void end(128);
+  await calm();
+  expect(sent).toEqual([]);
+  await answer(0);
+  const next = { bundles: [{ bundle: 1, destinations: ["dst_a"], indexes: [1, 1] }], takesWaiting: true };
+  expect(sent).toMatchObject([{ body: next }]);
+  void end(129);
+  await answer(1);
+  expect([sent.length, log]).toEqual([1, []]);
+});
+
 describe("destinations that are gone", () => {
   beforeEach(() => {
     for (const id of ["dst_a", "dst_b", "dst_c"])

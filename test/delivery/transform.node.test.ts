@@ -11,7 +11,13 @@ import {
 } from "../../src/core/transform/code.ts";
 import type { TransformTemplate } from "../../src/core/transform/template.ts";
 import { bodyOfText } from "../../src/delivery/http.ts";
-import { transformed, withPayloads } from "../../src/delivery/transform.ts";
+import {
+  faultFor,
+  requestFor,
+  transformed,
+  tryTransform,
+  withPayloads,
+} from "../../src/delivery/transform.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
 import { newMemory } from "../../src/memory.ts";
@@ -21,7 +27,7 @@ import { insertBundles } from "../support/bundle-rows.ts";
 import { START, standingClock } from "../support/clock.ts";
 import { testConfig } from "../support/config.ts";
 import { DESTINATION, loadedDelivery } from "../support/loaded-delivery.ts";
-import { insertRows } from "../support/stored-deliveries.ts";
+import { insertDestinations, insertRows } from "../support/stored-deliveries.ts";
 
 const by = { kind: "admin_key", key: null, session: null } as const;
 const OTHER = "dst_00000000000000000002";
@@ -142,6 +148,146 @@ describe("deliveries", () => {
       undefined,
     ]);
   });
+});
+
+/** An event's parts and destination, as pages have them. */
+function pairOf({ event, destination }: LoadedDelivery) {
+  return [{ ...event, body: event.body ?? new Uint8Array() }, destination] as const;
+}
+
+const textIn = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+describe("an event in a newer version of its type", () => {
+  const PUBLISHED = START - 1_000;
+  const version = { version: 2, since: PUBLISHED };
+  /** Of a destination that was created before the version, or gets the newest. */
+  function older(data: unknown, template: TransformTemplate | null = null, given: Given = {}) {
+    const destination = { createdAt: PUBLISHED - 1, ...given.destination };
+    return delivery(data, template, { ...given, event: { version, ...given.event }, destination });
+  }
+  const newest = (data: unknown, template: TransformTemplate | null = null, given: Given = {}) =>
+    older(data, template, { ...given, destination: { createdAt: START, ...given.destination } });
+  const dataOf = ({ event }: LoadedDelivery) => JSON.parse(textIn(event.body ?? new Uint8Array())).data;
+  const pins = async () =>
+    (await db.prepare("SELECT event_versions AS pins FROM destinations").bind().first<{ pins: unknown }>())
+      ?.pins;
+
+  async function publish(template: string) {
+    const type = { type: "order.paid", schema: null, example: null };
+    const conversions = JSON.stringify([{ template, at: 0, after: -1 }]);
+    await insertRows(db, "event_type_versions", [
+      { ...type, version: 1, published_at: 0, conversions: "[]" },
+      { ...type, version: 2, published_at: PUBLISHED, conversions },
+    ]);
+    await insertDestinations(db, [{ id: DESTINATION }]);
+  }
+
+  test("is converted where the destination gets an older one, before its transformation", async () => {
+    await publish('{"n": {{ data.order }} }');
+    const all = [older({ order: 7 }), newest({ order: 7 }), older({ order: 7 }, text("{{ data.n }}"))];
+    const found = await transformed(services, all);
+    expect(found.map(dataOf)).toEqual([{ n: 7 }, { order: 7 }, { n: 7 }]);
+    expect(found.map(({ transformed: made }) => made?.kind)).toEqual([undefined, undefined, "request"]);
+    expect(await made(...all)).toEqual([undefined, undefined, "7"]);
+  });
+
+  test("that the conversion leaves out is cancelled", async () => {
+    await publish("{% cancel %}");
+    expect(await made(older(1), newest(1))).toEqual(["cancelled", undefined]);
+  });
+
+  test("whose conversion fails is reported without a version, and the destination is noted", async () => {
+    await publish('{"n": {{ data }} }');
+    const fault = "renders text that is not JSON";
+    expect(await made(newest("no", FAULTY), older("no"), older(1))).toEqual([fault, fault, undefined]);
+    expect(log).toMatchObject([{ version: 1, deliveries: 2 }]);
+    expect([counted, await pins()]).toEqual([[[1, 2]], "[]"]);
+    log.splice(0);
+    await made(older("no"));
+    expect(log).toMatchObject([
+      { version: -1, fault: `conversion of order.paid from version 2 to 1, body: ${fault}`, deliveries: 1 },
+    ]);
+  });
+
+  test.each([
+    ["if only its transformation fails", newest("no", FAULTY)],
+    ["if it has pins already", older("no", null, { destination: { eventVersions: [] } })],
+  ])("leaves the destination as it is %s", async (_, given) => {
+    await publish('{"n": {{ data }} }');
+    expect(await made(given)).toEqual([expect.any(String)]);
+    expect([counted.length, await pins()]).toEqual([1, null]);
+  });
+
+  test("is shown as it is sent, with its fault and headers", async () => {
+    await publish('{"n": {{ data }} }');
+    const headers = { "x-own": "1" };
+    const sound = older(7, null, { event: { headers } });
+    const shown = await requestFor(services, ...pairOf(sound));
+    expect(shown).toMatchObject({ headers, payload: { contentType: "application/json" } });
+    expect("payload" in shown && JSON.parse(textIn(shown.payload.body)).data).toEqual({ n: 7 });
+    const field = "conversion of order.paid from version 2 to 1, body";
+    expect(await faultFor(services, ...pairOf(sound))).toBeUndefined();
+    expect(await faultFor(services, ...pairOf(older("no")))).toMatchObject({ field });
+    expect(await requestFor(services, ...pairOf(older("no")))).toMatchObject({
+      kind: "fault",
+      fault: { field },
+    });
+  });
+});
+
+describe("the request of an event", () => {
+  test("is its own where there is no transformation, and else has the parts that this makes", async () => {
+    const event = { headers: { "X-Own": "event", "x-type": "event" } };
+    const plain = await requestFor(services, ...pairOf(delivery(1, null, { event })));
+    expect(plain).toEqual({
+      payload: { body: body(1), contentType: "application/json" },
+      headers: event.headers,
+    });
+    const template = { headers: { "x-type": "{{ type }}" }, method: "PUT", path: "/{{ data }}" } as const;
+    const made = await requestFor(services, ...pairOf(delivery(1, template, { event })));
+    expect(made).toEqual({
+      payload: { body: body(1), contentType: "application/json" },
+      headers: { "x-own": "event", "x-type": "order.paid" },
+      way: { method: "PUT", path: "/1", query: "" },
+    });
+  });
+
+  test("has a fault where what is stored is no transformation", async () => {
+    const transform = { version: 1 } as LoadedDelivery["destination"]["transform"];
+    const fault = { field: "transform", fault: "what is stored cannot be read; save it again" };
+    const edited = delivery(1, null, { destination: { transform } });
+    expect(await requestFor(services, ...pairOf(edited))).toEqual({ kind: "fault", fault });
+    expect(await made(edited)).toEqual([fault.fault]);
+  });
+
+  test("has a fault where its content is no text", async () => {
+    const event = { body: new Uint8Array([255]) as Uint8Array<ArrayBuffer>, contentType: "text/plain" };
+    const fault = { field: "data", fault: "is content that is not UTF-8 text" };
+    expect(await faultFor(services, ...pairOf(delivery(1, text("{{ data }}"), { event })))).toEqual(fault);
+  });
+
+  test("may be left out", async () => {
+    const left = delivery(1, text("{% cancel %}"));
+    expect(await requestFor(services, ...pairOf(left))).toEqual({ kind: "cancelled" });
+    expect(await faultFor(services, ...pairOf(left))).toBeUndefined();
+  });
+});
+
+test("a draft makes requests of several events, and so do the saved versions", async () => {
+  const events = [delivery(1, null), delivery("no", null), delivery(3, null)].map((one) => pairOf(one)[0]);
+  const { destination } = delivery(0, { body: "[{{ data }}]" });
+  const bodies = async (...draft: Parameters<typeof saved>[0][]) => {
+    const versions = draft.map((own) => saved(own, 2));
+    const found = await tryTransform(services, events, destination, versions[0]);
+    return found.map((one) => (one?.kind === "request" ? textIn(one.body) : one?.kind));
+  };
+  expect(await bodies()).toEqual(["[1]", "fault", "[3]"]);
+  expect(await bodies({ template: { body: '{"n":"{{ data }}"}' } })).toEqual([
+    '{"n":1}',
+    '{"n":"no"}',
+    '{"n":3}',
+  ]);
+  expect(await bodies({ template: null })).toEqual([undefined, undefined, undefined]);
 });
 
 describe("a version that fails", () => {
@@ -333,6 +479,79 @@ describe("a version in code", () => {
     services = { ...services, functions: functions as unknown as Services["functions"] };
     const all = [128, 129, 130].map((id) => coded(1, { event: { id } }));
     expect(await made(...all)).toEqual(["theirs", "ours", "made"]);
+  });
+
+  test("is shown as it was sent, and runs for a try, whose result is not stored", async () => {
+    const fault = { field: "code", fault: "has not run for this event yet" };
+    expect(await requestFor(services, ...pairOf(coded(1)))).toEqual({ kind: "fault", fault, passing: true });
+    expect(functionCalls).toEqual([]);
+    outcome = () => ({ kind: "made", made: { body: "tried" } });
+    const tried = await requestFor(services, ...pairOf(coded(1)), "try");
+    expect("payload" in tried && textIn(tried.payload.body)).toBe("tried");
+    expect(await stored()).toEqual([]);
+    outcome = () => ({ kind: "made", made: { body: "sent" } });
+    await made(coded(1));
+    for (const purpose of ["show", "try"] as const) {
+      const shown = await requestFor(services, ...pairOf(coded(1)), purpose);
+      expect("payload" in shown && textIn(shown.payload.body)).toBe("sent");
+    }
+    expect(functionCalls).toHaveLength(2);
+  });
+
+  test("that has failed is shown with its fault, also where it will run again", async () => {
+    for (const [id, stopped] of [
+      [128, false],
+      [129, true],
+    ] as const) {
+      outcome = () => ({ ...failed, stopped });
+      await made(coded(1, { event: { id } }));
+      expect(await faultFor(services, ...pairOf(coded(1, { event: { id } })))).toEqual(failed.fault);
+    }
+    expect(functionCalls).toHaveLength(2);
+  });
+
+  test("is called for each version by itself", async () => {
+    const transform = saved({ code: "second" }, 2, 5) as LoadedDelivery["destination"]["transform"];
+    await insertRows(db, "transforms", [
+      { destination_id: DESTINATION, version: 1, transform: JSON.stringify(saved({ code: "first" })) },
+    ]);
+    await insertBundles(db, [{ id: 6, events: [{}] }]);
+    const all = [1, 6].map((bundle) =>
+      coded(bundle, { event: { id: bundle * 128 }, destination: { transform } }),
+    );
+    await made(...all);
+    expect(functionCalls.map(({ code, events }) => [code, events.length])).toEqual([
+      ["first", 1],
+      ["second", 1],
+    ]);
+  });
+
+  test("does not run once the operator has switched the tenant's functions off", async () => {
+    await insertRows(db, "tenant_settings", [
+      { tenant: "acme", functions_off: 1, created_at: 0, updated_at: 0 },
+    ]);
+    const fault = "is not run: the operator has switched the tenant's functions off";
+    expect(await made(coded(1), coded(2, { event: { id: 129 } }))).toEqual([fault, fault]);
+    expect([functionCalls, await stored()]).toEqual([[], []]);
+  });
+
+  test("whose results are too much to be loaded at once waits for those", async () => {
+    const large = JSON.stringify({ body: "x".repeat(8_000_000) });
+    await insertRows(db, "transform_results", [
+      { event_id: 128, destination_id: DESTINATION, version: 1, made: large },
+    ]);
+    const fault = { field: "code", fault: "has produced more than can be loaded at once" };
+    expect(await requestFor(services, ...pairOf(coded(1)))).toEqual({ kind: "fault", fault, passing: true });
+    await transformed(services, [coded(1)]);
+    expect([functionCalls, counted, background.length]).toEqual([[], [], 0]);
+  });
+
+  test("that cannot run is reported, and neither counted nor stored, beside one that fails", async () => {
+    outcome = (event) =>
+      (JSON.parse(event) as { data: number }).data === 1 ? functionUnavailable("is away") : failed;
+    expect(await made(coded(1), coded(2, { event: { id: 129 } }))).toEqual(["is away", "throws"]);
+    expect(log).toMatchObject([{ what: "transform_failed", fault: "code: is away", deliveries: 2 }]);
+    expect([counted, await stored()]).toMatchObject([[[1, 1]], [{ event: 129 }]]);
   });
 
   test("that cannot run is reported, and neither counted nor stored", async () => {

@@ -5,6 +5,7 @@ import { sweepWork } from "../../src/store/sweep.ts";
 import {
   cancelRetrying,
   cancelWaitingDeliveries,
+  expireBehind,
   expireWaiting,
   retryingPage,
 } from "../../src/store/waiting.ts";
@@ -189,5 +190,55 @@ describe("what stands in lines", () => {
       [A, 1],
       [B, 1],
     ]);
+  });
+
+  describe("behind others", () => {
+    beforeEach(async () => {
+      await insertBundles(db, [{ id: 1, events: Array(5).fill({}) }]);
+      await headed(1, [0, 1, 2, 3, 4], 1);
+      await line([128, 129, 130, 131, 132], 1);
+      await line([128, 129], 0, B);
+      await db.prepare("UPDATE lines SET give_up_at = 71 WHERE event_id = 130").bind().run();
+      await insertPacks(db, [{ destination: A, bundle: 1, inFlight: [3] }]);
+      await insertDeliveries(db, [{ destination: A, event: 132, state: "waiting", reason: "hold" }]);
+    });
+    const FIRST = { destinationId: "", eventId: 0 };
+    const dead = async () => (await deliveryStates(db)).filter((one) => one.includes("dead"));
+
+    test("expires at its age limit if nothing else is stored of it, and may hold its line", async () => {
+      expect(await expireBehind(db, FIRST, 70, 10)).toEqual({
+        ...{ upto: undefined, looked: 7, held: [{ destinationId: A, eventId: 129 }] },
+        ended: new Map([
+          [A, 1],
+          [B, 1],
+        ]),
+      });
+      expect(await dead()).toEqual([`${A} 129 dead/expired`, `${B} 129 dead/expired`]);
+    });
+
+    test("does not expire before its age limit", async () => {
+      const nothing = { ended: new Map(), held: [] };
+      expect(await expireBehind(db, FIRST, 69, 10)).toEqual({ upto: undefined, looked: 7, ...nothing });
+      expect(await dead()).toEqual([]);
+    });
+
+    test.each([
+      [3, [`3 ${A} x 130`, `3 ${B} x 128`, "1 end"]],
+      [7, [`7 ${B} x 129`, "0 end"]],
+    ])("is walked in pages of %d", async (limit, expected) => {
+      const pages: string[] = [];
+      let after: typeof FIRST | undefined = FIRST;
+      while (after) {
+        const { upto, looked }: Awaited<ReturnType<typeof expireBehind>> = await expireBehind(
+          db,
+          after,
+          0,
+          limit,
+        );
+        pages.push(`${looked} ${upto ? `${upto.destinationId} ${upto.eventId}` : "end"}`);
+        after = upto;
+      }
+      expect(pages).toEqual(expected);
+    });
   });
 });
