@@ -53,6 +53,30 @@ test("an invalid limit is refused with its range, and nothing is changed", async
   expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({ max_concurrency: 10 });
 });
 
+test("a limit is not saved over what somebody else has changed meanwhile, until the form is sent once more", async ({
+  signedIn: page,
+  customer,
+  endpoint,
+}) => {
+  const { id, path } = await newDestination(customer, endpoint);
+  await page.goto(path);
+  await page.getByLabel(CONCURRENCY).fill("3");
+  const headers = { authorization: `Bearer ${customer.key}` };
+  const data = { max_concurrency: 7, rate_per_second: 5 };
+  expect((await page.request.patch(`/v1/destinations/${id}`, { headers, data })).status()).toBe(200);
+  await refreshed(page);
+  await refreshed(page);
+  await page.getByRole("button", { name: "Save limits" }).click();
+  await page.getByText("The destination was changed after you opened this form.").waitFor();
+  expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({ max_concurrency: 7 });
+  await page.getByRole("button", { name: "Save limits" }).click();
+  await page.getByText("Limits saved. They apply from the next batch.").waitFor();
+  expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({
+    max_concurrency: 3,
+    rate_per_second: 5,
+  });
+});
+
 test("a pause keeps new events in the backlog, and resuming sends them", async ({
   signedIn: page,
   customer,

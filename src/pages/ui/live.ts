@@ -102,7 +102,14 @@ export const live = /* js */ `"use strict";
   }
 
   function isEditedByUser(node, name) {
-    return name === "open" || name === "checked" || (name === "value" && node === document.activeElement);
+    if (name !== "value") return name === "open" || name === "checked";
+    return node === document.activeElement || (node.name === "read_at" && hasUnsavedText(node.form));
+  }
+
+  /** Its form is refused where somebody else has changed the settings since. */
+  function hasUnsavedText({ elements }) {
+    const isEdited = ({ type, value, defaultValue = value }) => type !== "hidden" && value !== defaultValue;
+    return [...elements].some(isEdited);
   }
 
   function setText(node, text) {
