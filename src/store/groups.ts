@@ -49,12 +49,14 @@ type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
  */
 export async function putGroup(db: D1Database, group: GroupInput, now: number): Promise<Group | undefined> {
   const { names, values } = givenColumns(groups, { ...group, createdAt: now, updatedAt: now });
-  const replaced = names.filter((name) => !["name", "created_at", "updated_at"].includes(name));
+  const replaced = names.filter((name) => name !== "name" && name !== "created_at");
+  // Forms recognize what they have read by its time.
+  const newValue = (name: string) =>
+    name === "updated_at" ? "max(excluded.updated_at, updated_at + 1)" : `excluded.${name}`;
   const put = `
     INSERT INTO groups (${names}) SELECT ${names.map((_, i) => `?${i + 2}`)}
     WHERE EXISTS (SELECT 1 FROM groups WHERE name = ?1) OR ${countUpTo(MOST_GROUPS, "groups")} < ${MOST_GROUPS}
-    ON CONFLICT (name) DO UPDATE SET ${replaced.map((name) => `${name} = excluded.${name}`)},
-      updated_at = max(excluded.updated_at, updated_at + 1)
+    ON CONFLICT (name) DO UPDATE SET ${replaced.map((name) => `${name} = ${newValue(name)}`)}
     RETURNING *`;
   const [raw] = await select<RawRow>(db, put, group.name, ...values);
   return raw && modelOf(groups, raw);
