@@ -21,7 +21,7 @@ import {
 import type { Payload } from "../core/content.ts";
 import type { LinePlace } from "../core/order.ts";
 import { portioned } from "../core/portions.ts";
-import { readBundle, readHeader } from "../core/stored-bundle.ts";
+import { type BundleFault, readBundle, readHeader } from "../core/stored-bundle.ts";
 import type { Transformed } from "../core/transform/result.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -86,7 +86,7 @@ export type Loaded = Readonly<{
    * Parts of bundles that cannot be read: of a later version, which an isolate with later code can read, or edited or
    * damaged, which somebody may mend.
    */
-  unknown: readonly BundlePart[];
+  unknown: readonly (BundlePart & Readonly<{ fault: BundleFault }>)[];
   /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
   /** Parts that further databases did not return in time, or failed to return. */
@@ -219,7 +219,7 @@ function openBundles(
   needsBody: (row: DeliveryRow | undefined) => boolean,
 ) {
   const missing: BundlePart[] = [];
-  const unknown: BundlePart[] = [];
+  const unknown: Loaded["unknown"][number][] = [];
   const rest: BundlePart[] = [];
   const opened: Opened[] = [];
   let freeBytes = HELD_BYTES;
@@ -227,7 +227,7 @@ function openBundles(
     const row = bundles.get(bundle);
     const read = row && readBundle(row);
     if (!read) missing.push(...own);
-    else if (read.kind === "unreadable") unknown.push(...own);
+    else if (read.kind === "unreadable") unknown.push(...own.map((part) => ({ ...part, fault: read.fault })));
     else {
       const one = opening(row, read, own, { targets, rows, needsBody });
       if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);

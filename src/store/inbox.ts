@@ -9,6 +9,7 @@ import { type BundlePart, bundleOf, eventAt, indexOf, partsOf } from "../core/bu
 import { type InboxPosition, PAGE_BYTES, withNext } from "../core/inbox.ts";
 import { HALF, indexesIn, type Mask } from "../core/pack.ts";
 import { portionsOf } from "../core/portions.ts";
+import type { BundleFault } from "../core/stored-bundle.ts";
 import { allOf, type Databases, select } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 import { type Cutoffs, oldAmong } from "./delivery-filter.ts";
@@ -18,6 +19,9 @@ import { mergedByTime } from "./merge.ts";
 const STORED_BYTES = 4 * 1024 * 1024;
 /** The least packs that a page reads from a database, if it has as many: those of scheduled bundles are skipped. */
 const LEAST_PACKS = 50;
+
+/** An event of a bundle that was edited or damaged: nothing of it can be read until somebody mends it. */
+export type UnreadableEvent = Readonly<{ event: number; bundle: number; fault: BundleFault }>;
 
 /** The part of an inbox to read: at most `limit` events behind `start`, or all up to `end`. */
 type InboxRange = Readonly<{
@@ -32,6 +36,8 @@ export type InboxRead = Readonly<{
   deliveries: readonly LoadedDelivery[];
   /** Events that are skipped because their stored bytes are damaged. */
   damaged: readonly number[];
+  /** Events that are skipped because their bundles cannot be read. */
+  unreadable: readonly UnreadableEvent[];
   /** Where the next page begins. */
   end: InboxPosition;
   /** Whether nothing was stored after it. */
@@ -57,7 +63,10 @@ const LOG = `
     WHERE destination_id = ?1 AND bundle_id >= ?2 AND bundle_id <= ?3 ORDER BY bundle_id LIMIT ?4) p
   CROSS JOIN bundles b ON b.id = p.bundle_id`;
 
-/** Reads on in the inbox of a destination. Events that are gone, erased or too old are passed. */
+/**
+ * Reads on in the inbox of a destination. Events that are gone, erased or too old are passed. One that only later code can
+ * read ends the page: that code is deployed again.
+ */
 export async function readInbox(
   databases: Databases,
   destination: string,
@@ -84,6 +93,7 @@ export async function readInbox(
   const isToBeRead = await toBeRead(over, loaded.deliveries.values());
   const taken: LoadedDelivery[] = [];
   const damaged: number[] = [];
+  const unreadable: UnreadableEvent[] = [];
   let position = start;
   let bytes = 0;
   for (const { event, move } of steps) {
@@ -92,8 +102,10 @@ export async function readInbox(
       const size = delivery?.event.body?.byteLength ?? 0;
       const isFull = !end && taken.length > 0 && bytes + size > PAGE_BYTES;
       if (isFull || !loaded.read.has(event))
-        return { deliveries: taken, damaged, end: position, isLast: false };
-      if (delivery?.event.body === null) damaged.push(event);
+        return { deliveries: taken, damaged, unreadable, end: position, isLast: false };
+      const unread = loaded.unreadable.get(event);
+      if (unread) unreadable.push(unread);
+      else if (delivery?.event.body === null) damaged.push(event);
       else if (delivery && isToBeRead(delivery)) {
         taken.push(delivery);
         bytes += size;
@@ -102,7 +114,7 @@ export async function readInbox(
     position = move(position);
   }
   const isLast = late.length < limit && logs.every((log) => log.isLast);
-  return { deliveries: taken, damaged, end: end ?? position, isLast };
+  return { deliveries: taken, damaged, unreadable, end: end ?? position, isLast };
 }
 
 type EventsBehind = Readonly<{
@@ -201,14 +213,15 @@ export async function readReturned(
   destination: string,
   events: readonly number[],
   over: Cutoffs,
-): Promise<readonly LoadedDelivery[] | undefined> {
-  const { deliveries, read } = await loadEvents(databases, destination, events, true);
+): Promise<Pick<InboxRead, "deliveries" | "unreadable"> | undefined> {
+  const { deliveries, unreadable, read } = await loadEvents(databases, destination, events, true);
   if (!events.every((event) => read.has(event))) return undefined;
   const isToBeRead = await toBeRead(over, deliveries.values());
-  return events.flatMap((event) => {
+  const found = events.flatMap((event) => {
     const delivery = deliveries.get(event);
     return delivery && isToBeRead(delivery) ? [delivery] : [];
   });
+  return { deliveries: found, unreadable: [...unreadable.values()] };
 }
 
 /** An old event is hidden at once, whatever keeps its row. */
@@ -258,7 +271,10 @@ async function readLog(
   }
 }
 
-/** @param all whether everything is loaded, however much it is: it has been handed out as one page before */
+/**
+ * `read`: the events without those that are left to later code or to the next page.
+ * @param all whether everything is loaded, however much it is: it has been handed out as one page before
+ */
 async function loadEvents(
   databases: Databases,
   destination: string,
@@ -266,15 +282,26 @@ async function loadEvents(
   all: boolean,
 ) {
   const deliveries = new Map<number, LoadedDelivery>();
-  const unread = new Set<number>();
+  const left = new Set<number>();
+  const faults = new Map<number, BundleFault>();
   let parts: readonly BundlePart[] = partsOf(
     events.map((eventId) => ({ eventId, destinationId: destination })),
   );
   do {
     const loaded = await loadDeliveries(databases, parts, { withEnded: true });
     for (const delivery of loaded.deliveries) deliveries.set(delivery.event.id, delivery);
-    for (const { bundle } of all ? loaded.unknown : [...loaded.unknown, ...loaded.rest]) unread.add(bundle);
+    for (const { bundle, fault } of loaded.unknown) {
+      if (fault === "version") left.add(bundle);
+      else faults.set(bundle, fault);
+    }
+    if (!all) for (const { bundle } of loaded.rest) left.add(bundle);
     parts = loaded.rest;
   } while (all && parts.length > 0);
-  return { deliveries, read: new Set(events.filter((event) => !unread.has(bundleOf(event)))) };
+  const unreadable = events.flatMap((event): [number, UnreadableEvent][] => {
+    const bundle = bundleOf(event);
+    const fault = faults.get(bundle);
+    return fault ? [[event, { event, bundle, fault }]] : [];
+  });
+  const read = new Set(events.filter((event) => !left.has(bundleOf(event))));
+  return { deliveries, unreadable: new Map(unreadable), read };
 }

@@ -194,6 +194,27 @@ describe("a page", () => {
     expect(page).toMatchObject({ events: [next], damaged: [damaged + 1], isLast: true });
   });
 
+  test("names events of bundles that were damaged, which it passes", async () => {
+    const damaged = await post([{}, {}, {}], { indexes: [0, 2] });
+    const next = await post([{}]);
+    await changeHeader(damaged, "types", "7");
+    const bundle = bundleOf(damaged);
+    const unreadable = [damaged, damaged + 2].map((event) => ({ event, bundle, fault: "header" }));
+    expect(await read()).toMatchObject({ events: [next], damaged: [], unreadable, isLast: true });
+    expect(await read(INBOX_START, 1)).toMatchObject({
+      events: [],
+      unreadable: unreadable.slice(0, 1),
+      end: { late: 0, next: [damaged + 1] },
+    });
+    const late = [{ position: 1, event: damaged, placedAt: 0 }];
+    expect(await read({ late: 0, next: [next] }, 100, late)).toMatchObject({
+      events: [next],
+      unreadable: unreadable.slice(0, 1),
+    });
+    await execute("UPDATE bundles SET header = '[' WHERE id = ?1", bundle);
+    expect(await read()).toMatchObject({ events: [next], unreadable });
+  });
+
   test("ends before an event that only later code can read, in any database", async () => {
     const first = await post([{}], { acceptedAt: 1 });
     const beside = await post([{}], { acceptedAt: 1 }, 1);
@@ -284,11 +305,17 @@ describe("events that were returned", () => {
     const gone = eventAt(beforeFirstBundleOf(1) + 9, 0);
     const asked = [b + 1, expired, damaged, gone, a];
     const found = await readReturned(databases, INBOX, asked, OVER);
-    expect(found?.map(({ event }) => event.id)).toEqual([b + 1, a]);
+    expect(found?.deliveries.map(({ event }) => event.id)).toEqual([b + 1, a]);
+    expect(found?.unreadable).toEqual([]);
+    await changeHeader(a, "types", "7");
+    const unreadable = [{ event: a, bundle: bundleOf(a), fault: "header" }];
+    const without = await readReturned(databases, INBOX, asked, OVER);
+    expect(without?.deliveries.map(({ event }) => event.id)).toEqual([b + 1]);
+    expect(without?.unreadable).toEqual(unreadable);
     await changeHeader(b, "version", "99", 1);
     expect(await readReturned(databases, INBOX, asked, OVER)).toBeUndefined();
-    expect(await readReturned(databases, INBOX, [a], OVER)).toHaveLength(1);
-    expect(await readReturned(databases, INBOX, [], OVER)).toEqual([]);
+    expect(await readReturned(databases, INBOX, [a], OVER)).toEqual({ deliveries: [], unreadable });
+    expect(await readReturned(databases, INBOX, [], OVER)).toEqual({ deliveries: [], unreadable: [] });
   });
 
   test("are all read, even if they are more than an isolate holds at once", async () => {
@@ -296,7 +323,7 @@ describe("events that were returned", () => {
     await changeHeader(large, "events[2]", "8000000");
     const event = await post([sized(500_000)]);
     const found = await readReturned(databases, INBOX, [large, event], OVER);
-    expect(found?.map(({ event }) => event.body?.byteLength)).toEqual([500_000]);
+    expect(found?.deliveries.map(({ event }) => event.body?.byteLength)).toEqual([500_000]);
   });
 });
 

@@ -32,16 +32,24 @@ import { requestHeadersOf, type Sender } from "../../delivery/http.ts";
 import { queueMessageOf } from "../../delivery/kinds/queue.ts";
 import { isPolled } from "../../delivery/kinds/sending.ts";
 import { payloadOf } from "../../delivery/payload.ts";
-import type { InboxPage } from "../../gate/inbox.ts";
+import type { InboxPage, PageCommit } from "../../gate/inbox.ts";
 import { atInbox, listenAtInbox } from "../../gate/inbox-client.ts";
 import { eventId } from "../../ids.ts";
+import { reportUnreadable } from "../../jobs/unreadable.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import type { LoadedDelivery } from "../../store/deliveries.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
-import { countBehind, type InboxRead, oldestUnread, readInbox, readReturned } from "../../store/inbox.ts";
+import {
+  countBehind,
+  type InboxRead,
+  oldestUnread,
+  readInbox,
+  readReturned,
+  type UnreadableEvent,
+} from "../../store/inbox.ts";
 import { idBefore } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
@@ -96,6 +104,8 @@ type LoopInput = At<Readonly<{ consumer: string; limit: number; iterator?: strin
 
 /** When an event that could not be converted is tried again, where its consumer would take it for an empty one. */
 const UNCONVERTED_AGAIN_MS = 60_000;
+/** When an event whose bundle cannot be read is tried again. */
+const UNREADABLE_AGAIN_MS = 15 * 60_000;
 
 /**
  * The next page of a consumer with one process: the iterator commits the page before it, and a page that is not committed
@@ -123,11 +133,8 @@ export const pollInLoop = service(
         ? []
         : [{ event: event.id, afterMs: fault === TOO_MUCH ? 0 : UNCONVERTED_AGAIN_MS }],
     );
-    if (returned.length > 0) {
-      const left = await atInbox(services, id, "commitPage", { consumer, page, acknowledged: [], returned });
-      if (left === undefined) return unavailable(UNREACHABLE);
-      if (left.kind === "full") return tooMany(MANY_RETURNED);
-    }
+    const refused = await returnEvents(services, id, { consumer, page, returned });
+    if (refused) return refused;
     const deliveries = all.filter(({ fault }) => fault === undefined);
     return ok<LoadedPage>({ deliveries, iterator: iteratorText({ consumer, page }), isLast });
   },
@@ -150,6 +157,7 @@ export const readFromPosition = service(
     if (late === undefined) return unavailable(UNREACHABLE);
     const from = isSince ? { late: lateFrom, next: await nextSince(services, after) } : start;
     const read = await readInbox(services, id, { start: from, late, limit }, overBy(services));
+    await reportUnreadable(services, read.unreadable);
     const { isLast, end } = read;
     const deliveries = await inVersions(services, read.deliveries);
     return ok<LoadedPage>({ deliveries, iterator: positionText(end), isLast });
@@ -293,21 +301,26 @@ async function nextPage(
     if (next === undefined) return unavailable(UNREACHABLE);
     if (next.kind === "full") return tooMany(next.of === "pages" ? MANY_PAGES : MANY_CONSUMERS);
     if (next.kind === "page") {
-      const deliveries = await readAgain(services, id, next);
-      if (deliveries === undefined) return unavailable(LATER_VERSION);
-      if (deliveries.length > 0)
-        return { page: next.page, deliveries, isLast: false, hasMoved: false, againAt: null };
-      // All events of the page are gone by now.
-      await atInbox(services, id, "commitPage", { consumer, page: next.page, returned: [] });
+      const { page } = next;
+      const read = await readAgain(services, id, next);
+      if (read === undefined) return unavailable(LATER_VERSION);
+      const refused = await leaveOut(services, id, { consumer, page }, read.unreadable);
+      if (refused) return refused;
+      const { deliveries } = read;
+      if (deliveries.length > 0) return { page, deliveries, isLast: false, hasMoved: false, againAt: null };
+      // All other events of the page are gone by now.
+      await atInbox(services, id, "commitPage", { consumer, page, returned: [] });
       continue;
     }
     const { start, late, againAt } = next;
     const read = await readInbox(services, id, { start, late, limit }, overBy(services));
     logDamaged(services, id, read);
-    const { deliveries, end, isLast } = read;
-    const claim = { consumer, start, end, count: deliveries.length, visibleMs };
+    const { deliveries, unreadable, end, isLast } = read;
+    const claim = { consumer, start, end, count: deliveries.length + unreadable.length, visibleMs };
     const page = await atInbox(services, id, "claimPage", claim);
     if (page === undefined) return unavailable(UNREACHABLE);
+    const refused = page === null ? undefined : await leaveOut(services, id, { consumer, page }, unreadable);
+    if (refused) return refused;
     const hasMoved = deliveries.length === 0 && !isLast && !isSamePosition(start, end);
     if (page !== null && !(hasMoved && round < ROUNDS))
       return { page, deliveries, isLast, hasMoved, againAt };
@@ -322,12 +335,43 @@ async function nextPage(
 async function readAgain(services: Services, id: string, page: InboxPage) {
   const { start, end, late, events, done } = page;
   const over = overBy(services);
-  let deliveries: readonly LoadedDelivery[] | undefined;
+  let found: Awaited<ReturnType<typeof readReturned>>;
   if (events === null) {
     const read = await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, over);
-    if (isSamePosition(read.end, end)) ({ deliveries } = read);
-  } else deliveries = await readReturned(services, id, events, over);
-  return deliveries?.filter(({ event }) => !done.includes(event.id));
+    if (isSamePosition(read.end, end)) found = read;
+  } else found = await readReturned(services, id, events, over);
+  return (
+    found && {
+      deliveries: found.deliveries.filter(({ event }) => !done.includes(event.id)),
+      unreadable: found.unreadable.filter(({ event }) => !done.includes(event)),
+    }
+  );
+}
+
+type PageName = Readonly<{ consumer: string; page: number }>;
+
+/** Takes events whose bundles cannot be read out of a page: the consumer gets them once somebody has mended them. */
+async function leaveOut(
+  services: Services,
+  id: string,
+  page: PageName,
+  unreadable: readonly UnreadableEvent[],
+): Promise<Refused<"too_many" | "unavailable"> | undefined> {
+  await reportUnreadable(services, unreadable);
+  const returned = unreadable.map(({ event }) => ({ event, afterMs: UNREADABLE_AGAIN_MS }));
+  return returnEvents(services, id, { ...page, returned });
+}
+
+/** Returns events of a page in the consumer's place, and acknowledges none. The result: why that is not possible. */
+async function returnEvents(
+  services: Services,
+  id: string,
+  commit: Pick<PageCommit, "consumer" | "page" | "returned">,
+): Promise<Refused<"too_many" | "unavailable"> | undefined> {
+  if (commit.returned.length === 0) return undefined;
+  const left = await atInbox(services, id, "commitPage", { ...commit, acknowledged: [] });
+  if (left === undefined) return unavailable(UNREACHABLE);
+  return left.kind === "full" ? tooMany(MANY_RETURNED) : undefined;
 }
 
 function logDamaged({ log }: Services, destination: string, { damaged }: InboxRead): void {

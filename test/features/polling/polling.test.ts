@@ -144,18 +144,91 @@ describe("an event for a polled destination", () => {
   });
 });
 
-test("an event whose bundle cannot be read is not passed, and those before it are handed out", async () => {
-  await post(1, 2, 3);
-  const [{ header } = { header: "" }] = await rowsOfAll<{ header: string }>(
-    "SELECT header FROM bundles WHERE id = 2",
-  );
-  await execute("UPDATE bundles SET header = 'oops' WHERE id = 2");
-  const first = await page();
-  expect(first.numbers).toEqual([1]);
-  expect((await commit(first.iterator)).kind).toBe("ok");
-  expect(await poll()).toMatchObject({ kind: "ok", value: { data: [], done: false } });
-  await execute("UPDATE bundles SET header = ?1 WHERE id = 2", header);
-  expect(await drained()).toEqual([2, 3]);
+describe("an event whose bundle was damaged", () => {
+  const PAUSE = 15 * MINUTE;
+  let stored: { header: string; plan: string };
+  const columns = async () =>
+    (await rowsOfAll<typeof stored>("SELECT header, plan FROM bundles WHERE id = 2"))[0] ?? stored;
+  const damage = async () => {
+    stored = await columns();
+    await execute("UPDATE bundles SET header = 'oops' WHERE id = 2");
+  };
+  const mend = () =>
+    execute("UPDATE bundles SET header = ?1, plan = ?2 WHERE id = 2", stored.header, stored.plan);
+  const consumerRow = async () => {
+    const found = await getConsumers({ services: world.services, principal: { scopes: ["read"] } }, id);
+    return found.kind === "ok" ? found.value.data[0] : found;
+  };
+
+  test.each([
+    "header",
+    "plan",
+  ])("delays no others, is reported, and comes once it is mended (%s)", async (column) => {
+    await post(1, 2, 3);
+    stored = await columns();
+    await execute(`UPDATE bundles SET ${column} = 'oops' WHERE id = 2`);
+    const first = await page();
+    expect(first).toMatchObject({ numbers: [1, 3], done: true });
+    expect((await commit(first.iterator)).kind).toBe("ok");
+    expect(await consumerRow()).toMatchObject({ lag: { events: 1 }, pages: 0, returned: 1 });
+    world.clock.pass(PAUSE);
+    expect(await drained()).toEqual([]);
+    expect(world.logged("bundle_unreadable")).toMatchObject([{ bundle: 2, fault: column }]);
+    await mend();
+    world.clock.pass(PAUSE - 1);
+    expect(await drained()).toEqual([]);
+    world.clock.pass(1);
+    expect(await drained()).toEqual([2]);
+  });
+
+  test("leaves a page that it is alone in, and those behind it are handed out", async () => {
+    await post(1, 2, 3);
+    await damage();
+    expect(await drained({ limit: 1 })).toEqual([1, 3]);
+    await post(4);
+    expect(await drained({ limit: 1 })).toEqual([4]);
+    expect(await consumerRow()).toMatchObject({ pages: 0, returned: 1 });
+  });
+
+  test("leaves a page that was handed out before, and does not come twice with it", async () => {
+    await post(1, 2, 3);
+    expect((await page()).numbers).toEqual([1, 2, 3]);
+    await damage();
+    world.clock.pass(MINUTE);
+    const again = await page();
+    expect(again.numbers).toEqual([1, 3]);
+    await mend();
+    world.clock.pass(MINUTE);
+    expect((await page()).numbers).toEqual([1, 3]);
+    world.clock.pass(PAUSE);
+    expect((await commit(again.iterator)).kind).toBe("ok");
+    expect(await drained()).toEqual([2]);
+  });
+
+  test("delays no others of a Svix loop, and none of a reader with its own position", async () => {
+    await post(1, 2, 3);
+    await damage();
+    const numbersOf = (deliveries: readonly { event: { body?: Uint8Array | null | undefined } }[]) =>
+      deliveries.map(({ event: { body } }) => JSON.parse(new TextDecoder().decode(body ?? undefined)).data.n);
+    const caller = { services: world.services, principal };
+    const loop = await pollInLoop(caller, { id, consumer: "loop", limit: 100 });
+    expect(loop.kind === "ok" && numbersOf(loop.value.deliveries)).toEqual([1, 3]);
+    const read = await readFromPosition(caller, { id, limit: 100 });
+    expect(read.kind === "ok" && numbersOf(read.value.deliveries)).toEqual([1, 3]);
+  });
+
+  test("makes the consumer wait only if ten thousand others have been returned", async () => {
+    await post(1, 2, 3);
+    await damage();
+    await page({ limit: 1 });
+    await runInDurableObject(gateOf(id), (_, { storage }) => {
+      storage.sql.exec(
+        `INSERT INTO returned WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+         SELECT 'default', i, 9e15 FROM n`,
+      );
+    });
+    expect(await poll()).toMatchObject({ kind: "too_many" });
+  });
 });
 
 test("an event that only later code can read is not passed, and a page with one is not committed", async () => {
