@@ -81,6 +81,8 @@ export type DrainMessage = Readonly<{
   drains: number;
   /** An invocation may die of it: no other drain runs beside it. */
   alone?: true;
+  /** How many reads in a row of the drains before this one have found only faults. */
+  faultyReads?: number;
 }>;
 
 /** Deliveries wait for these destinations: their gates are to schedule drains. */
@@ -165,10 +167,15 @@ function isPart(given: unknown): given is BundlePart {
 }
 
 export function drainMessage(body: unknown): DrainMessage | undefined {
-  const { destination, drains, alone } = (body ?? {}) as Partial<DrainMessage>;
+  const { destination, drains, alone, faultyReads } = (body ?? {}) as Partial<DrainMessage>;
   if (typeof destination !== "string") return undefined;
   const atWork = Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1;
-  return { destination, drains: atWork, ...(alone && { alone }) };
+  return {
+    destination,
+    drains: atWork,
+    ...(alone && { alone }),
+    ...(isWhole(faultyReads) && { faultyReads }),
+  };
 }
 
 export function waitingMessage(body: unknown): WaitingMessage | undefined {

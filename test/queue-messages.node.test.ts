@@ -1,6 +1,6 @@
 /** Which batch is which. */
 import { expect, test } from "vitest";
-import { batchesOf, batchKindOf, queueKindOf } from "../src/queue-messages.ts";
+import { batchesOf, batchKindOf, drainMessage, queueKindOf } from "../src/queue-messages.ts";
 
 const part = { bundle: 7, destinations: ["dst_1"] };
 const messages = {
@@ -55,6 +55,13 @@ test("messages that no version has sent are logged and acknowledged", () => {
 test("an unreadable message does not hide the kind of the others", () => {
   expect(batchKindOf({}, batch("mine", null, { destination: "dst_1" }))).toBe("drains");
   expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("upkeep");
+});
+
+test("a drain's message counts the reads before it that found only faults, if it has a number", () => {
+  const order = { destination: "dst_1", drains: 2, alone: true };
+  expect(drainMessage({ ...order, faultyReads: 3 })).toEqual({ ...order, faultyReads: 3 });
+  expect(drainMessage({ ...order, faultyReads: "3", other: 1 })).toEqual(order);
+  expect(drainMessage({ destination: "dst_1" })).toEqual({ destination: "dst_1", drains: 1 });
 });
 
 test("a batch has as many messages as the platform takes, and no more bytes", () => {

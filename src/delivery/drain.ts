@@ -41,10 +41,10 @@ const STEPS = 25;
 /** How far a successor lease may outlast its predecessor. */
 const AFTER_MS = 1_500;
 /**
- * Deliveries with a fault that a drain goes past. Beyond them it would look through a backlog of which perhaps nothing can
- * be sent: the sweep starts another drain, which looks elsewhere between the ends.
+ * Reads of the backlog in a row that find only faults. After them perhaps nothing of it can be sent: the sweep starts
+ * another drain, which reads elsewhere between the ends.
  */
-const FAULTY = 1_000;
+const FAULTY_READS = 10;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
 /** A drain that has failed takes this many times fewer deliveries: one, when it is tried for the last time. */
@@ -91,7 +91,8 @@ function nothing(next: Next): Begun {
 /** @param attempts how many times the drain's message has come, this time included */
 export async function drain(context: DrainContext, message: DrainMessage, attempts: number): Promise<void> {
   const { services, queries, sideBySide, toCome } = context;
-  const { destination, drains } = message;
+  const { faultyReads: before = 0, ...order } = message;
+  const { destination, drains } = order;
   const endsAt = services.now() + DRAIN_BUDGET_MS;
   const most = Math.ceil(STEPS / sideBySide());
   const databases = allOf(services).length;
@@ -101,6 +102,7 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   /** How far it searches for deliveries that no other drain holds. */
   let distance = 0;
   const passed: Passed = { behind: new Set(), faulty: new Set() };
+  let faultyReads = before;
 
   function hasTime(): boolean {
     // The caller that began its first step ends it.
@@ -111,19 +113,24 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   async function begin(former?: Step): Promise<Begun> {
     steps += 1;
     const from = distance;
+    const hasMetFault = faultyReads > 0 || passed.faulty.size > 0;
     const share = Math.ceil(portionAt(attempts) / sideBySide());
     const begun = await beginStep(
       context,
       {
         destination,
         passed,
-        rangeFor: (own) => drainRangeOf(drains, from, own, passed.behind.size + passed.faulty.size > 0),
+        hasMetFault,
+        mayPass: faultyReads + 1 < FAULTY_READS,
+        rangeFor: (own) => drainRangeOf(drains, from, own, hasMetFault || passed.behind.size > 0),
         portion: Math.min(share, mostOfStep(databases)),
         leftMs: endsAt - services.now(),
       },
       former,
     );
     distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
+    if (begun.kind === "step" ? begun.passes === "faulty" : begun.next === "past") faultyReads += 1;
+    else if (begun.kind === "step" && begun.passes === undefined) faultyReads = 0;
     // A lease whose deliveries are all passed makes no attempt.
     if (begun.kind === "step" && begun.dispatch.stage === "leased" && begun.passes === undefined)
       isSlow = begun.dispatch.grant.destinationState.tookMs > SLOW_MS;
@@ -157,7 +164,9 @@ export async function drain(context: DrainContext, message: DrainMessage, attemp
   let begun = nothing("more");
   while (begun.kind === "step" || ((goesOn(begun.next) || begun.next === "past") && hasTime()))
     begun = begun.kind === "step" ? await endAndFollow(begun) : await begin();
-  if (goesOn(begun.next)) await services.drains.send(message);
+  const isPast = begun.next === "past" && passed.faulty.size > 0 && faultyReads < FAULTY_READS;
+  if (goesOn(begun.next) || isPast)
+    await services.drains.send({ ...order, ...(faultyReads > 0 && { faultyReads }) });
 }
 
 /** Deliveries under one lease. If one of them crashes the drain, repeats take fewer and fewer, and so get past it. */
@@ -193,6 +202,10 @@ type Passed = Readonly<{
 type StepBounds = Readonly<{
   destination: string;
   passed: Passed;
+  /** Whether this drain, or the one before it, has met faults: then it checks for them before it requests a lease. */
+  hasMetFault: boolean;
+  /** Whether the drain reads elsewhere between the ends if it finds only faults. */
+  mayPass: boolean;
   /** The range to read, given how much of it this drain holds already. */
   rangeFor: (own: number) => DrainRange;
   /** The number of deliveries that it may take under a lease. */
@@ -208,7 +221,7 @@ type StepBounds = Readonly<{
  */
 async function beginStep(
   context: DrainContext,
-  { destination: id, passed, rangeFor, portion, leftMs }: StepBounds,
+  { destination: id, passed, hasMetFault, mayPass, rangeFor, portion, leftMs }: StepBounds,
   former?: Step,
 ): Promise<Begun> {
   const { services } = context;
@@ -219,20 +232,22 @@ async function beginStep(
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const { behind, faulty } = passed;
   const others = events.filter((event) => !own.has(event) && !behind.has(event) && !faulty.has(event));
-  // Perhaps only deliveries of this drain wait: it reads again when they have ended.
-  if (others.length === 0 && former) return nothing("empty");
-  if (others.length === 0) return emptyUnless(behind.size > 0, services, id, lookedAt);
+  const withoutAny = async () => {
+    // Perhaps only deliveries of this drain wait: it reads again when they have ended.
+    if (former) return nothing("empty");
+    if (!isAll && faulty.size > 0 && mayPass) return nothing("past");
+    return emptyUnless(behind.size > 0, services, id, lookedAt);
+  };
+  if (others.length === 0) return withoutAny();
   if (!destination || isDestinationOver(destination, lookedAt)) {
     const cancelled = await sumOver(services, (db) => cancelWaitingDeliveries(db, id, lookedAt, CANCELLED));
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return nothing("more");
   }
-  const ready = await withoutFaulty(context, destination, others, faulty.size > 0);
+  const ready = await withoutFaulty(context, destination, others, hasMetFault);
   if (ready.length === 0) {
     for (const event of others) faulty.add(event);
-    if (former) return nothing("empty");
-    if (!isAll && faulty.size < FAULTY) return nothing("past");
-    return emptyUnless(behind.size > 0, services, id, lookedAt);
+    return withoutAny();
   }
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
   const wanted = { lane: "backlog", deliveries: ready, most: portion, startWithinMs } as const;

@@ -8,6 +8,7 @@ import type { TransformTemplate } from "../../src/core/transform/template.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { drain } from "../../src/delivery/drain.ts";
 import { Recorder } from "../../src/delivery/recorder.ts";
+import type { DrainMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { findEventType, putEventType } from "../../src/store/event-types.ts";
 import { insertEventVersion } from "../../src/store/event-versions.ts";
@@ -550,6 +551,12 @@ describe("a waiting delivery", () => {
   describe("of a bundle that only later code can read", () => {
     const cannotRead = (bundles: string) =>
       world.sql(`UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id ${bundles}`);
+    /** Runs a drain whose invocation has queries for one step only, and which has come twice before. */
+    const drainOnce = (one: DrainMessage) =>
+      world.handled("drain", (services) => {
+        const parts = { services, connections: connections(1, "each"), recorder: new Recorder(services) };
+        return drain({ ...parts, queries: () => 900, sideBySide: () => 1, toCome: () => 0 }, one, 3);
+      });
 
     test("is left to the sweep where nothing else waits: the gate starts no other drain", async () => {
       await waiting(2);
@@ -595,6 +602,43 @@ describe("a waiting delivery", () => {
       });
       await world.drain(message(), { attempts: 3 });
       expect(count("delivered")).toBe(2);
+    });
+
+    test("does not hide others if a drain has time for one step only: the next one looks past it", async () => {
+      for (const size of [6, 2, 6]) await waiting(size);
+      cannotRead("<> 2");
+      await drainOnce(message());
+      const next = nextDrains();
+      expect(next).toEqual([{ ...message(), faultyReads: 1 }]);
+      await drainOnce(next[0] as DrainMessage);
+      expect(count("delivered")).toBe(2);
+      expect(nextDrains()).toEqual([message()]);
+    });
+
+    test("is looked past by ten drains at most that find nothing else", async () => {
+      await waiting(700);
+      cannotRead("> 0");
+      let drains = 0;
+      for (let next: DrainMessage[] = [message()]; next[0]; next = nextDrains()) {
+        await drainOnce(next[0]);
+        drains += 1;
+      }
+      expect(drains).toBe(10);
+      expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
+    });
+
+    test.each([
+      [8, [{ destination: "", drains: 1, faultyReads: 9 }]],
+      [9, []],
+    ])("and found out only under the lease, after %i reads of faults, has a further drain or none", async (faultyReads, next) => {
+      await waiting(2);
+      admitting(async ({ real }) => {
+        const result = await real();
+        cannotRead("> 0");
+        return result;
+      });
+      await drainOnce({ ...message(), faultyReads });
+      expect(nextDrains()).toEqual(next.map((one) => ({ ...one, destination: shop })));
     });
 
     test("is not the only probe of a half-open circuit", async () => {
@@ -820,6 +864,19 @@ describe("a request that cannot be made", () => {
       // A little before the good ones.
       world.chance(0.44);
       expect(await world.drain(message())).toEqual(["left"]);
+      expect(count("delivered")).toBe(20);
+      expect(methods().at(-1)).toBe("reportEmptyDrain");
+    });
+
+    test("does not hide the others from a drain that looks at the same place twice", async () => {
+      await backlog(300, 20, 300);
+      let drawn = 0;
+      // The second and the third look begin with the oldest, the fourth a little before the good ones.
+      const random = () => {
+        drawn += 1;
+        return drawn <= 5 ? 0 : 0.44;
+      };
+      expect(await world.drain(message(), { instead: () => ({ random }) })).toEqual(["left"]);
       expect(count("delivered")).toBe(20);
       expect(methods().at(-1)).toBe("reportEmptyDrain");
     });
