@@ -11,13 +11,12 @@ import { type CircuitEvent, circuitChange, destinationStateAt } from "./destinat
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
 import {
-  type Answered,
+  afterNamed,
   afterShare,
   type BlockNeeds,
+  type GroupPart,
   type Membership,
   needsOf,
-  noMembership,
-  withAnswer,
   withinBlock,
   withoutBlock,
 } from "./group/member.ts";
@@ -49,8 +48,8 @@ export type AdmitRequest = Readonly<{
   connections: number;
   /** For how long the caller will start attempts, once it is ready for the first. */
   startWithinMs: number;
-  /** The destination is in a group; with the group's answer to the gate's needs, once the caller has it. */
-  group?: Readonly<{ answered?: Answered | undefined }> | undefined;
+  /** Absent: the destination is in no group. */
+  group?: GroupPart | undefined;
 }>;
 
 /** Plain values, as the request. Each delivery of the request is in one of the first three, or beyond `most`. */
@@ -108,9 +107,10 @@ function withoutUnused(
 ): Readonly<{ state: GateState; unused?: true }> {
   const { membership } = state;
   const answer = group?.answered?.answer;
-  if (!membership || answer?.kind !== "block") return { state };
-  const membershipAfter = withoutBlock(membership, answer.block.id);
-  return membershipAfter ? { state: { ...state, membership: membershipAfter }, unused: true } : { state };
+  if (!membership || !group || answer?.kind !== "block") return { state };
+  if (membership.group !== group.name) return { state, unused: true };
+  const without = withoutBlock(membership, answer.block.id);
+  return without ? { state: { ...state, membership: without }, unused: true } : { state };
 }
 
 /** Why one delivery would be refused at `now`; undefined when it would be admitted. */
@@ -121,9 +121,9 @@ export function refusalAt(
   now: number,
 ): Refusal | undefined {
   // It is unknown here whether it would get a block.
-  const refusal = state.membership?.refusal;
+  const { group: name, refusal } = state.membership ?? {};
   const answer = refusal ? ({ at: now, kind: "refused", refusal } as const) : undefined;
-  const group = state.membership ? { answered: answer && { answer, askedAt: now } } : undefined;
+  const group = name === undefined ? undefined : { name, answered: answer && { answer, askedAt: now } };
   const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0, group };
   const { refused } = admit(state, request, settings, now).result;
   return refused ? { reason: refused.reason, until: refused.until } : undefined;
@@ -186,7 +186,7 @@ function withRequest(before: GateState, request: AdmitRequest, settings: GateSet
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
     drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
     membership: request.group
-      ? withAnswer(state.membership ?? noMembership, request.group.answered, now)
+      ? afterNamed(state.membership, request.group, now - (request.lookedUpMsAgo ?? 0), now)
       : null,
   };
 }
@@ -249,7 +249,11 @@ function decide(
   const pending = { state, request, wanted, settings, now, free, inFlight, isOutdated };
   const capacity = capacityFor(withoutFormer(state, request), wanted, settings, now);
   if ("reason" in capacity) return refuse({ ...pending, state: withoutCall(state, request) }, free, capacity);
-  return state.membership ? grantShare(pending, state.membership, capacity) : grant(pending, capacity);
+  const { membership } = state;
+  if (!membership || !request.group) return grant(pending, capacity);
+  // It has left that group since the caller read it. What waits is read again.
+  if (membership.group !== request.group.name) return refuse(pending, free, { reason: "group", until: now });
+  return grantShare(pending, membership, capacity);
 }
 
 /** A drain that the group has called, and the gate refuses: from now on drains wait until the time of that refusal. */

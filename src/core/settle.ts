@@ -37,7 +37,7 @@ import {
   withPause,
   withSettled,
 } from "./gate-state.ts";
-import { afterShareEnd } from "./group/member.ts";
+import { afterShareEnd, leftGroup } from "./group/member.ts";
 import type { BlockEnd } from "./group/report.ts";
 import { ended, type Lease } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
@@ -281,9 +281,12 @@ export function scheduleDrain(state: GateState, now: number): GateState {
   };
 }
 
-/** The destination was moved to another group, or out of one: drains no longer wait for the former group's call. */
+/**
+ * The destination was moved to another group, or out of one: drains no longer wait for the former group's call, and its
+ * answers that are under way count no more.
+ */
 export function afterGroupLeft(state: GateState, now: number): GateState {
-  return scheduleDrain({ ...state, membership: null }, now);
+  return scheduleDrain({ ...state, membership: leftGroup(now) }, now);
 }
 
 /**
@@ -306,7 +309,7 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
       window: reopened(window),
     },
     // A URL may have brought it into another group.
-    membership: null,
+    membership: state.membership && leftGroup(now),
     // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
     drainSchedule: afterRefusal(state.drainSchedule, null, now),
   };

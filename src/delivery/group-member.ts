@@ -41,11 +41,11 @@ export async function admitMember(
   lookedUpAt: number,
 ): Promise<AdmitResult | undefined> {
   const settings = gateSettingsOf(destination);
-  const admitWith = (part: NonNullable<AdmitRequest["group"]>) =>
+  const admitWith = (part: Omit<NonNullable<AdmitRequest["group"]>, "name">) =>
     admitAtGate(
       services,
       destination.id,
-      { ...request, lookedUpMsAgo: services.now() - lookedUpAt, group: part },
+      { ...request, lookedUpMsAgo: services.now() - lookedUpAt, group: { name: group, ...part } },
       settings,
     );
   const first = await admitWith({});

@@ -76,12 +76,12 @@ class Histories {
   ): void {
     const ids = Array.from({ length: deliveries }, () => ++this.#event);
     const request: AdmitRequest = { lane, deliveries: ids, connections: 5, startWithinMs: 3_000 };
-    const first = this.#admit(member, { ...request, group: {} });
+    const first = this.#admit(member, { ...request, group: { name: "shared" } });
     if (!first.needs) return;
     const answered = { answer: this.deal(member, first.needs), askedAt: first.needs.askedAt };
     if (crash === "fetched") return;
     if (crash === "late") this.late.push({ member, answered });
-    else this.#admit(member, { ...request, group: { answered } });
+    else this.#admit(member, { ...request, group: { name: "shared", answered } });
   }
 
   deal(member: number, needs: BlockNeeds): BlockAnswer {
@@ -99,7 +99,7 @@ class Histories {
     if (!next) return;
     const ids = [++this.#event, ++this.#event];
     const request: AdmitRequest = { lane: "backlog", deliveries: ids, connections: 5, startWithinMs: 3_000 };
-    this.#admit(next.member, { ...request, group: { answered: next.answered } });
+    this.#admit(next.member, { ...request, group: { name: "shared", answered: next.answered } });
   }
 
   end(which: number, share: number): void {

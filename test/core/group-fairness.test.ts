@@ -72,7 +72,7 @@ class SharedReceiver {
   #ask(member: Member, lane: Lane, deliveries: number, then: (grant: Grant | null) => void): void {
     const ids = Array.from({ length: deliveries }, () => ++this.#event);
     const request = { lane, deliveries: ids, connections: 5, startWithinMs: 3_000 };
-    this.#atGate(member, { ...request, group: {} }, ({ grant, needs }) => {
+    this.#atGate(member, { ...request, group: { name: "shared" } }, ({ grant, needs }) => {
       if (!needs) return then(grant);
       this.#atGroup(member, needs, (group) =>
         this.#atGate(member, { ...request, group }, (second) => then(second.grant)),
@@ -110,7 +110,7 @@ class SharedReceiver {
       const { state, answer } = deal(this.#group, request, this.#settings, this.time.now(), 0);
       this.#group = state;
       this.#callMembers();
-      return () => then({ answered: { answer, askedAt } });
+      return () => then({ name: "shared", answered: { answer, askedAt } });
     });
   }
 

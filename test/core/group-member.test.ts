@@ -1,15 +1,21 @@
 import { describe, expect, it } from "vitest";
+import { type AdmitRequest, admit } from "../../src/core/admit.ts";
+import { waitsFor } from "../../src/core/drain-scheduler.ts";
+import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import type { GivenBlock } from "../../src/core/group/deal.ts";
 import {
+  type Answered,
   afterShare,
   afterShareEnd,
   type Membership,
   needsOf,
-  noMembership,
+  newMembership,
   withAnswer,
   withinBlock,
   withoutBlock,
 } from "../../src/core/group/member.ts";
+import { afterGroupLeft, settle } from "../../src/core/settle.ts";
+import { steady } from "../support/gate-arbitraries.ts";
 
 const NOW = 1_000_000;
 const refusal = { why: "rate", until: NOW + 60_000, quietUntil: NOW + 2_000 } as const;
@@ -28,7 +34,9 @@ const given: GivenBlock = {
 type Block = Membership["blocks"][number];
 const answered = { answer: { at: NOW, kind: "block", block: given }, askedAt: NOW } as const;
 const block = (part: Partial<Block> = {}): Block => ({ ...given, taken: 0, peak: 0, succeeded: 0, ...part });
-const having = (...blocks: readonly Block[]): Membership => ({ blocks, refusal: null });
+const GROUP = "billing";
+const member = newMembership(GROUP, NOW);
+const having = (...blocks: readonly Block[]): Membership => ({ ...member, blocks });
 const share = (slots: number, part = {}) => ({ share: { block: "a", slots, from: 0, sends: 4, ...part } });
 
 const reservation = { sends: 20, firstAt: NOW - 50, everyMs: 10, slackMs: 200, tat: NOW + 150 };
@@ -43,7 +51,7 @@ const blockBy = (behindMs = 0, agoMs = 0, now = NOW) => {
   const at = now - agoMs - behindMs;
   const moved = { firstAt: at, useBy: at + 1_000, leasesEndBy: at + 6_000 };
   const answer = { at, kind: "block", block: { ...given, ...moved } } as const;
-  return withAnswer(noMembership, { answer, askedAt: now - agoMs }, now).blocks[0];
+  return withAnswer(member, { answer, askedAt: now - agoMs }, now).blocks[0];
 };
 
 describe("a member takes the group's answer", () => {
@@ -53,21 +61,19 @@ describe("a member takes the group's answer", () => {
 
   it("remembering a refusal in addition to its blocks", () => {
     const answer = { at: NOW, kind: "refused", refusal } as const;
-    expect(withAnswer(having(block()), { answer, askedAt: NOW }, NOW)).toEqual({
-      blocks: [block()],
-      refusal,
-    });
+    const after = withAnswer(having(block()), { answer, askedAt: NOW }, NOW);
+    expect(after).toEqual({ ...having(block()), refusal });
   });
 
   it("adding an unused block, and forgetting the refusal", () => {
     const other = block({ id: "b" });
-    const after = withAnswer({ blocks: [other], refusal }, answered, NOW);
+    const after = withAnswer({ ...having(other), refusal }, answered, NOW);
     expect(after).toEqual(having(other, block()));
   });
 
   it("once, although a repeated call brings the block again", () => {
     const used = block({ taken: 3 });
-    const after = withAnswer({ blocks: [used], refusal }, answered, NOW);
+    const after = withAnswer({ ...having(used), refusal }, answered, NOW);
     expect(after).toEqual(having(used));
   });
 
@@ -75,7 +81,7 @@ describe("a member takes the group's answer", () => {
     [given.useBy - 1, 1],
     [given.useBy, 0],
   ])("unless it comes too late: at %i it has %i blocks", (now, blocks) => {
-    const after = withAnswer({ blocks: [], refusal }, answered, now);
+    const after = withAnswer({ ...member, refusal }, answered, now);
     expect(after.blocks).toHaveLength(blocks);
     expect(after.refusal).toBeNull();
   });
@@ -104,7 +110,7 @@ describe("a member takes the group's answer", () => {
     const at = NOW - behindMs;
     const moved = { ...refusal, until: at + 60_000, quietUntil: at + 2_000 };
     const answer = { at, kind: "refused", refusal: moved } as const;
-    expect(withAnswer(noMembership, { answer, askedAt: NOW }, NOW).refusal).toEqual(refusal);
+    expect(withAnswer(member, { answer, askedAt: NOW }, NOW).refusal).toEqual(refusal);
   });
 });
 
@@ -325,8 +331,97 @@ describe("a lease that ends", () => {
   it("gives back no slots of a block that the group does not want", () => {
     expect(end([block({ taken: 4 })], {}, { leases: [share(1)] }).ends).toEqual([]);
   });
+
+  it("has nothing given back if its block is not known, as one of a former group", () => {
+    const before = having(block({ id: "b", wanted: true, taken: 4 }));
+    const outcome = { started: 1, succeeded: 1 };
+    expect(afterShareEnd(before, share(2), outcome, [], NOW)).toEqual({
+      membership: before,
+      ends: [],
+      succeeded: 0,
+    });
+  });
 });
 
 it("a member knows of no block, and of no refusal, at first", () => {
-  expect(noMembership).toEqual({ blocks: [], refusal: null });
+  expect(member).toEqual({ group: GROUP, since: NOW, blocks: [], refusal: null });
+});
+
+describe("the gate of a destination that is moved to another group", () => {
+  const limits = { ...steady, maxConcurrency: 20 };
+  const request = (name: string, part: Partial<AdmitRequest> = {}): AdmitRequest => ({
+    ...{ lane: "backlog", deliveries: [1, 2], connections: 5, startWithinMs: 1_000, group: { name } },
+    ...part,
+  });
+  /** The request with the group's answer. */
+  const answeredBy = (name: string, answer: Answered["answer"]) =>
+    request(name, { group: { name, answered: { answer, askedAt: NOW } } });
+  const blockOf = (name: string): Answered["answer"] => {
+    const block = { ...given, id: name, leasesEndBy: NOW + 100_000, wanted: true } as const;
+    return { at: NOW, kind: "block", block };
+  };
+  const refusedFor = { at: NOW, kind: "refused", refusal } as const;
+  const fresh = newGateState(NOW);
+  const window = { size: 20, threshold: 20 };
+  const gate = { ...fresh, destinationState: { ...fresh.destinationState, window } };
+  /** A caller has read the destination before it was moved, and is at its former group. */
+  const asking = admit(gate, request("old"), limits, NOW);
+  /** It was moved, and has a block of its new group. */
+  const moved = () => {
+    const left = afterGroupLeft(asking.state, NOW);
+    const first = admit(left, request("new", { deliveries: [7, 8] }), limits, NOW);
+    const answered = { ...answeredBy("new", blockOf("new")), deliveries: [7, 8] };
+    return admit(first.state, answered, limits, NOW);
+  };
+
+  it("grants nothing from a late block of the former group, which is given back", () => {
+    expect(asking.result.needs).toBeDefined();
+    for (const before of [afterGroupLeft(asking.state, NOW), moved().state]) {
+      const { state, result } = admit(before, answeredBy("old", blockOf("old")), limits, NOW);
+      expect(result).toMatchObject({ grant: null, refused: { reason: "group", until: NOW }, unused: true });
+      expect(state.membership).toEqual(before.membership);
+      expect(admit(state, request("new", { deliveries: [3] }), limits, NOW).result.block).not.toBe("old");
+    }
+  });
+
+  it("does not wait for what the former group has refused", () => {
+    for (const before of [afterGroupLeft(asking.state, NOW), moved().state]) {
+      const { state, result } = admit(before, answeredBy("old", refusedFor), limits, NOW);
+      expect(result.refused).toMatchObject({ reason: "group", until: NOW });
+      expect(state.membership?.refusal).toBeNull();
+      expect(waitsFor(state, NOW)).toBeUndefined();
+    }
+  });
+
+  it("neither leases to a caller that read it before, nor forgets the new group's blocks for one", () => {
+    const before = moved().state;
+    const from = (lookedUpMsAgo: number) =>
+      admit(before, request("old", { deliveries: [3], lookedUpMsAgo }), limits, NOW + 1);
+    const { state, result } = from(2);
+    expect(result).toMatchObject({ grant: null, refused: { reason: "group", until: NOW + 1 } });
+    expect(result).not.toHaveProperty("needs");
+    expect(state.membership).toEqual(before.membership);
+    // It has been moved back.
+    expect(from(1)).toMatchObject({ state: { membership: { group: "old", since: NOW + 1 } }, result: { needs: {} } });
+  });
+
+  it("grants nothing to a request of the new group from the former group's block", () => {
+    const { state, result } = admit(asking.state, answeredBy("old", blockOf("old")), limits, NOW);
+    expect(result.block).toBe("old");
+    const first = admit(state, request("new", { deliveries: [3] }), limits, NOW).result;
+    expect(first).toMatchObject({ grant: null, needs: { ends: [] } });
+  });
+
+  it("gives no block of the new group back to the former one", () => {
+    const former = admit(asking.state, answeredBy("old", blockOf("old")), limits, NOW);
+    const left = afterGroupLeft(former.state, NOW);
+    const first = admit(left, request("new", { deliveries: [3] }), limits, NOW).state;
+    const second = admit(first, { ...answeredBy("new", blockOf("new")), deliveries: [3] }, limits, NOW);
+    expect(second.result.block).toBe("new");
+    const settled = (state: GateState, lease = "") =>
+      settle(state, { lease, signals: [{ at: NOW, health: "healthy", backsOff: false }], left: 0 }, limits, NOW, 0);
+    const { state, over } = settled(second.state, former.result.grant?.id);
+    expect(over).toBeUndefined();
+    expect(settled(state, second.result.grant?.id).over).toMatchObject({ ends: [{ block: "new" }] });
+  });
 });

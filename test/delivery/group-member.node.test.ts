@@ -109,7 +109,7 @@ describe("a lease for a member", () => {
     expect(calls).toEqual([
       {
         ...{ object: "gate", method: "admit" },
-        given: [{ ...request, lookedUpMsAgo: 40, group: {} }, settings],
+        given: [{ ...request, lookedUpMsAgo: 40, group: { name: "billing" } }, settings],
       },
     ]);
     expect(reads).toBe(0);
@@ -127,7 +127,11 @@ describe("a lease for a member", () => {
     const asked = { slots: 4, sends: 9, leaseMs: 30_000, report: { ...NO_REPORT, ends, succeeded: 6 } };
     expect(given("group", "deal")).toEqual([[asked, expect.objectContaining({ maxConcurrency: 3 })]]);
     expect(given("gate", "admit")[1]).toEqual([
-      { ...request, lookedUpMsAgo: 65, group: { answered: { answer: block, askedAt: START - 7 } } },
+      {
+        ...request,
+        lookedUpMsAgo: 65,
+        group: { name: "billing", answered: { answer: block, askedAt: START - 7 } },
+      },
       settings,
     ]);
     expect(background).toEqual([]);

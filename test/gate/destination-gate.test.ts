@@ -199,7 +199,7 @@ describe("a gate that its group has refused", () => {
   beforeEach(async () => {
     const refusal = { why: "rate", until: clock.now() + 900_000, quietUntil: clock.now() + 2_000 } as const;
     const answered = { answer: { at: clock.now(), kind: "refused", refusal }, askedAt: clock.now() } as const;
-    const { refused } = await admit([1], { group: { answered } });
+    const { refused } = await admit([1], { group: { name: "billing", answered } });
     expect(refused?.reason).toBe("group");
     expect(await alarmOf(destination)).toBe(refused?.until);
   });

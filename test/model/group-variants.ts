@@ -44,7 +44,7 @@ export const brokenGroups: readonly Variant[] = [
         const { answer } = request.group?.answered ?? {};
         if (answer?.kind !== "block") return groupProduction.admit(before, request, settings, now);
         const block = { ...answer.block, useBy: now + 1_000, leasesEndBy: now + 60_000 };
-        const group = { answered: { answer: { ...answer, at: now, block }, askedAt: now } };
+        const group = { name: "g", answered: { answer: { ...answer, at: now, block }, askedAt: now } };
         return groupProduction.admit(before, { ...request, group }, settings, now);
       },
     },

@@ -187,7 +187,7 @@ class GroupModel {
     const [count = 0, ...others] = member.wanted;
     const from = (member.gate.current?.memory.state.granted ?? 0) * 100 + world.faults * 10_000;
     const deliveries = Array.from({ length: count }, (_, place) => from + place);
-    const request = { ...requestOf("backlog", deliveries, SHORT_MS), group };
+    const request = { ...requestOf("backlog", deliveries, SHORT_MS), group: { name: "g", ...group } };
     const made = called(this.#parts, { ...member.gate, now }, "current", (state) =>
       this.#parts.admit(state, request, this.#limits, now),
     );

@@ -34,6 +34,10 @@ type MemberBlock = GivenBlock &
 
 /** A gate's knowledge of its group. */
 export type Membership = Readonly<{
+  /** The group's name; empty when the destination has left a group and no request has named another one yet. */
+  group: string;
+  /** Since when the gate knows that. */
+  since: number;
   blocks: readonly MemberBlock[];
   /** Why the group has refused it, and when its drains and its live traffic may request again. */
   refusal: Extract<BlockAnswer, { kind: "refused" }>["refusal"] | null;
@@ -50,7 +54,13 @@ export type BlockNeeds = Readonly<{
   succeeded: number;
 }>;
 
-export const noMembership: Membership = { blocks: [], refusal: null };
+export function newMembership(group: string, since: number): Membership {
+  return { group, since, blocks: [], refusal: null };
+}
+
+export function leftGroup(now: number): Membership {
+  return newMembership("", now);
+}
 
 /** The factor by which a busy gate's request exceeds its recent use, so that one block serves many leases. */
 const AHEAD = 2;
@@ -66,6 +76,25 @@ type Room = Readonly<{ slots: number; reservation: Reservation; probe: boolean }
 /** The group's answer, and when the gate requested it by its own clock. */
 export type Answered = Readonly<{ answer: BlockAnswer; askedAt: number }>;
 
+/** A request's group, and that group's answer to the gate's needs, once the caller has it. */
+export type GroupPart = Readonly<{ name: string; answered?: Answered | undefined }>;
+
+/**
+ * The membership after a request. It stays in its group if the request is of one that the destination has left: its caller has
+ * called the gate, or read the destination, before that.
+ * @param readAt when the caller read the destination
+ */
+export function afterNamed(
+  membership: Membership | null,
+  { name, answered }: GroupPart,
+  readAt: number,
+  now: number,
+): Membership {
+  if (membership?.group === name) return withAnswer(membership, answered, now);
+  if (membership && (answered || readAt < membership.since)) return membership;
+  return withAnswer(newMembership(name, now), answered, now);
+}
+
 /** The membership with what the group has answered. A block that comes too late is of no use, and is not taken. */
 export function withAnswer(membership: Membership, answered: Answered | undefined, now: number): Membership {
   if (!answered) return membership;
@@ -75,7 +104,8 @@ export function withAnswer(membership: Membership, answered: Answered | undefine
   // A call that is repeated brings the same block again.
   const isKnown = membership.blocks.some(({ id }) => id === block.id);
   if (isKnown || block.useBy <= now) return { ...membership, refusal: null };
-  return { blocks: [...membership.blocks, { ...block, taken: 0, peak: 0, succeeded: 0 }], refusal: null };
+  const blocks = [...membership.blocks, { ...block, taken: 0, peak: 0, succeeded: 0 }];
+  return { ...membership, blocks, refusal: null };
 }
 
 /**
@@ -178,7 +208,8 @@ export function afterShare(
 
 /**
  * The membership after a lease has ended, and the report to the group at once, if it wants that: ended blocks, and
- * slots of others, once half of them are idle.
+ * slots of others, once half of them are idle. A lease whose block is not known may be of a former group, to which
+ * its holder would report the others.
  * @param leases those that are left
  */
 export function afterShareEnd(
@@ -188,7 +219,8 @@ export function afterShareEnd(
   leases: readonly Sharing[],
   now: number,
 ): Readonly<{ membership: Membership; ends: readonly BlockEnd[]; succeeded: number }> {
-  if (!share) return { membership, ends: [], succeeded: 0 };
+  if (!share || !membership.blocks.some(({ id }) => id === share.block))
+    return { membership, ends: [], succeeded: 0 };
   const blocks = membership.blocks.map((block) => {
     if (block.id !== share.block) return block;
     const isLast = block.taken === share.from + share.sends;
