@@ -293,10 +293,11 @@ export function afterGroupLeft(state: GateState, now: number): GateState {
  * An operator has the destination tried again: a pause was lifted, or its URL changed. Hold and cool-down end, the
  * failure streak is reset, and traffic restarts from one. An open circuit is half-open now, so that one probe decides;
  * a closed one forgets its failures.
- * @param pause the pause that was lifted, for the history
+ * @param pause the pause that was lifted, for the history; absent: its URL has changed, perhaps to another group's
  */
 export function afterResume(state: GateState, now: number, pause?: Pause): GateState {
   const { circuit, window } = state.destinationState;
+  const { membership } = state;
   const history = pause ? withPause(state.history, pause) : state.history;
   const restarted: Circuit =
     circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
@@ -308,8 +309,8 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
       heldUntil: 0,
       window: reopened(window),
     },
-    // A URL may have brought it into another group.
-    membership: state.membership && leftGroup(now),
+    // The group gets its blocks back with the next request.
+    membership: membership && (pause ? { ...membership, refusal: null } : leftGroup(now)),
     // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
     drainSchedule: afterRefusal(state.drainSchedule, null, now),
   };

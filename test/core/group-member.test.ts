@@ -14,7 +14,7 @@ import {
   withinBlock,
   withoutBlock,
 } from "../../src/core/group/member.ts";
-import { afterGroupLeft, settle } from "../../src/core/settle.ts";
+import { afterGroupLeft, afterResume, settle } from "../../src/core/settle.ts";
 import { steady } from "../support/gate-arbitraries.ts";
 
 const NOW = 1_000_000;
@@ -402,7 +402,10 @@ describe("the gate of a destination that is moved to another group", () => {
     expect(result).not.toHaveProperty("needs");
     expect(state.membership).toEqual(before.membership);
     // It has been moved back.
-    expect(from(1)).toMatchObject({ state: { membership: { group: "old", since: NOW + 1 } }, result: { needs: {} } });
+    expect(from(1)).toMatchObject({
+      state: { membership: { group: "old", since: NOW + 1 } },
+      result: { needs: {} },
+    });
   });
 
   it("grants nothing to a request of the new group from the former group's block", () => {
@@ -419,9 +422,37 @@ describe("the gate of a destination that is moved to another group", () => {
     const second = admit(first, { ...answeredBy("new", blockOf("new")), deliveries: [3] }, limits, NOW);
     expect(second.result.block).toBe("new");
     const settled = (state: GateState, lease = "") =>
-      settle(state, { lease, signals: [{ at: NOW, health: "healthy", backsOff: false }], left: 0 }, limits, NOW, 0);
+      settle(
+        state,
+        { lease, signals: [{ at: NOW, health: "healthy", backsOff: false }], left: 0 },
+        limits,
+        NOW,
+        0,
+      );
     const { state, over } = settled(second.state, former.result.grant?.id);
     expect(over).toBeUndefined();
     expect(settled(state, second.result.grant?.id).over).toMatchObject({ ends: [{ block: "new" }] });
+  });
+});
+
+describe("the gate of a destination that is tried again", () => {
+  const limits = { ...steady, maxConcurrency: 20 };
+  const over = having(block({ useBy: NOW, taken: 4 }));
+  const before: GateState = { ...newGateState(NOW), membership: { ...over, refusal } };
+  const request: AdmitRequest = {
+    ...{ lane: "backlog", deliveries: [1], connections: 5, startWithinMs: 1_000, group: { name: GROUP } },
+  };
+
+  it("gives its group the blocks back that it held, and does not wait for the group's call", () => {
+    const state = afterResume(before, NOW, { at: NOW, reason: "manual" });
+    expect(waitsFor(state, NOW)).toBeUndefined();
+    expect(admit(state, request, limits, NOW).result.needs?.ends).toEqual([
+      { block: "a", slots: 0, unused: 6 },
+    ]);
+  });
+
+  it("has left its group if its URL has changed", () => {
+    expect(afterResume(before, NOW).membership).toEqual(newMembership("", NOW));
+    expect(afterResume({ ...before, membership: null }, NOW).membership).toBeNull();
   });
 });
