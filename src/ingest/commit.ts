@@ -58,10 +58,8 @@ export type CommittedBundle = Readonly<{
   id: number;
   plan: Plan;
   deliverAt?: number;
-  /** Polled destinations, whose deliveries have ended with the commit. */
-  placed?: readonly string[];
-  /** Polled destinations whose consumers may wait for it, of a bundle that an earlier try has committed. */
-  awaited?: readonly string[];
+  /** Polled destinations: their deliveries have ended with the commit, and their consumers may wait for it. */
+  polled?: readonly string[];
 }>;
 
 export type Committed = Readonly<{
@@ -412,7 +410,7 @@ function keepAccepted(
       id,
       plan,
       ...(deliverAt !== undefined && { deliverAt }),
-      ...(placed.length > 0 && { placed: placed.map(({ destination }) => destination) }),
+      ...(placed.length > 0 && { polled: placed.map(({ destination }) => destination) }),
     };
     bundles.set(id, bundle);
     for (const [index, { entry, place }] of (draft.bundles[i]?.items ?? []).entries()) {
@@ -561,8 +559,8 @@ function polledBy({ routing }: Services, entries: readonly Entry[]): ReadonlySet
 
 function committed({ id, plan, deliverAt }: PlannedBundle, polled: ReadonlySet<string>): CommittedBundle {
   if (deliverAt !== undefined) return { id, plan, deliverAt };
-  const awaited = Object.keys(plan).filter((destination) => polled.has(destination));
-  return { id, plan, ...(awaited.length > 0 && { awaited }) };
+  const own = Object.keys(plan).filter((destination) => polled.has(destination));
+  return { id, plan, ...(own.length > 0 && { polled: own }) };
 }
 
 type Plans = ReadonlyMap<number, PlannedBundle>;

@@ -26,9 +26,7 @@ const PAUSE_MS = 250;
  */
 export async function enqueueCommitted(services: Services, bundles: readonly CommittedBundle[]) {
   const until = services.now() + SOON_MS;
-  for (const destination of new Set(
-    bundles.flatMap(({ placed = [], awaited = [] }) => [...placed, ...awaited]),
-  ))
+  for (const destination of new Set(bundles.flatMap(({ polled = [] }) => polled)))
     services.background(wakeInbox(services, destination));
   await enqueueBundles(
     services,
@@ -105,10 +103,10 @@ function messagesFor(
 function partsByMessage(bundles: readonly CommittedBundle[]): BundlePart[][] {
   const messages: { bundle: number; destinations: string[] }[][] = [];
   let free = 0;
-  for (const { id, plan, placed = [] } of bundles) {
+  for (const { id, plan, polled = [] } of bundles) {
     let open: string[] | undefined;
     for (const [destination, runs] of Object.entries<Runs>(plan)) {
-      if (placed.includes(destination)) continue;
+      if (polled.includes(destination)) continue;
       const count = lengthOf(runs);
       if (count > free) {
         messages.push([]);

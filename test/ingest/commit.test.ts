@@ -113,7 +113,7 @@ describe("a commit whose answer is uncertain", () => {
     const many = [entry(["a"]), entry(["a"], {}, "other")];
     const { bundles } = await patiently(committed(many));
     expect(bundles).toHaveLength(1);
-    expect(bundles.flatMap(({ awaited = [] }) => awaited).toSorted()).toEqual(polled.toSorted());
+    expect(bundles.flatMap(({ polled: own = [] }) => own).toSorted()).toEqual(polled.toSorted());
   });
 
   test("twice in a row is unavailable, and a repeat with its token in another isolate finds it", async () => {
