@@ -62,7 +62,7 @@ export class Recorder {
     const gone = new Set(dispositions.flatMap((one) => (one.gone ? one.delivery.destination.id : [])));
     const shares = recordsByDatabase(this.#services, rows, [...gone]);
     const recorded = [...shares].map(([db, share]) => this.#laneOf(db).add(share.rows, share.gone, waitMs));
-    if (waitMs === 0) for (const lane of this.#lanes.values()) lane.write();
+    if (waitMs === 0) for (const lane of this.#lanes.values()) void lane.write();
     const paused = (await Promise.all(recorded)).flat();
     this.#reportHeld(dispositions);
     return paused;
@@ -110,20 +110,12 @@ class Lane {
     return recorded.promise;
   }
 
-  /**
-   * Writes the gathered reports, one write after the other, unless a write under way will be followed by another
-   * anyway.
-   */
-  write(): void {
-    if (!this.#current && this.#gathered.length > 0) void this.#writeAll();
-  }
-
   #writeAt(at: number): void {
     if (at >= this.#dueAt) return;
     this.#dueAt = at;
     const { sleep, now } = this.#services;
     void sleep(at - now()).then(() => {
-      if (this.#dueAt === at) this.write();
+      if (this.#dueAt === at) void this.write();
     });
   }
 
@@ -134,11 +126,15 @@ class Lane {
     void sleep(Math.max(0, write.stalledAt - now())).then(() => {
       if (this.#current !== write) return;
       this.#current = undefined;
-      this.write();
+      void this.write();
     });
   }
 
-  async #writeAll(): Promise<void> {
+  /**
+   * Writes the gathered reports, one write after the other, unless a write under way will be followed by another
+   * anyway.
+   */
+  async write(): Promise<void> {
     const { now } = this.#services;
     let own: Write | undefined;
     // Until there is nothing more, or another has taken over.
