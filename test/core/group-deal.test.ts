@@ -88,6 +88,17 @@ describe("a member gets a block", () => {
     expect(ask(empty, "a", { slots: 9 }).answer).toHaveProperty("block.wanted", true);
   });
 
+  it("of one send that the group wants back if it has given out many, because it stores them all with each", () => {
+    const wide = { maxConcurrency: 10_000, slots: 1 };
+    const having = (count: number) => ({
+      ...empty,
+      blocks: Array.from({ length: count }, (_, i) => block(`m${i}`, 1)),
+    });
+    expect(ask(having(500), "a", { ...wide, sends: 1 }).answer).toHaveProperty("block.wanted", true);
+    expect(ask(having(499), "a", { ...wide, sends: 1 }).answer).not.toHaveProperty("block.wanted");
+    expect(ask(having(500), "a", { ...wide, sends: 2 }).answer).not.toHaveProperty("block.wanted");
+  });
+
   it.each([
     [1, 1],
     [2, 1],

@@ -88,6 +88,11 @@ const QUIET_MS = 2_000;
 const MAX_RING = 2_000;
 /** The most members of one tenant in the ring. */
 const MAX_OF_TENANT = 200;
+/**
+ * Blocks beyond which a block of one send is wanted back: the state is stored as a whole with each block that is given out,
+ * and nobody makes another use of such a block.
+ */
+const MANY_BLOCKS = 500;
 /** While members wait, how often to check whether one can be called. */
 const CALL_MS = 1_000;
 
@@ -219,7 +224,7 @@ function given(
   const others = state.served.filter((one) => one.tenant !== tenant && one.at >= oldest);
   const served = ring.length > 0 ? [...others, { tenant, at: now }].slice(-MAX_RING) : [];
   const next = { ...state, given: count, ring, served, blocks: [...state.blocks, block] };
-  const wanted = isScarce(next, settings);
+  const wanted = isScarce(next, settings) || (sends === 1 && next.blocks.length > MANY_BLOCKS);
   const terms = { id, slots, sends, firstAt, everyMs, slackMs, useBy, leasesEndBy };
   const marks = { ...(probe && { probe }), ...(wanted && { wanted }) };
   return { state: next, answer: { at: now, kind: "block", block: { ...terms, ...marks } } };
