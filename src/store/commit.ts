@@ -137,14 +137,16 @@ const INSERT_KEY = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * Inserts a pack only with its bundle, which is then `?2` before the newest and has the token `?3`. One row for each
- * destination.
+ * Inserts a pack only with its bundle, which is then `?2` before the newest and has exactly the tokens `?3`, and only of a
+ * destination in its plan: an earlier try may have stored some of these events by other routes. One row for each destination.
  */
 const INSERT_PLACED = `
   INSERT INTO packs (destination_id, bundle_id, delivered0, delivered1, ended_at, ends)
   SELECT p.value ->> 0, b.id, p.value ->> 1, p.value ->> 2, ?4, p.value ->> 3
   FROM bundles b CROSS JOIN json_each(?1) p
-  WHERE b.id = (SELECT max(id) FROM bundles) - ?2 AND ${jsonOrEmpty("b.tokens")} ->> 0 = ?3 ON CONFLICT DO NOTHING`;
+  WHERE b.id = (SELECT max(id) FROM bundles) - ?2 AND b.tokens = ?3
+    AND ${jsonOrEmpty("b.plan")} -> ('$.' || (p.value ->> 0)) IS NOT NULL
+  ON CONFLICT DO NOTHING`;
 
 const STORED_KEYS = `
   SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM ${storedKeys("?1")}`;
@@ -174,20 +176,21 @@ export async function commitUnits(db: D1Database, database: number, commit: Comm
     // The units before it in this commit are above the floor too.
     const far = commit.far + ahead;
     ahead += bundles.length;
-    const inserts = bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }, i) => {
-      const isLast = i === bundles.length - 1;
-      const marked = JSON.stringify(isLast ? tokens : [...tokens, markOf(nonce, i)]);
+    const marked = bundles.map(({ tokens }, i) =>
+      JSON.stringify(i === bundles.length - 1 ? tokens : [...tokens, markOf(nonce, i)]),
+    );
+    const inserts = bundles.map(({ deliverAt = null, count, plan, header, hex }, i) => {
       const texts = [JSON.stringify(plan), JSON.stringify(header), hex];
       const columns = [deliverAt, count, deliveriesOf(plan), ...texts];
       return i === 0
-        ? first.bind(commit.floor, ...guards, ...columns, far, marked)
-        : next.bind(markOf(nonce, i - 1), marked, acceptedAt, ...columns);
+        ? first.bind(commit.floor, ...guards, ...columns, far, marked[i])
+        : next.bind(markOf(nonce, i - 1), marked[i], acceptedAt, ...columns);
     });
     const places = placesOf(bundles);
-    const placed = bundles.flatMap(({ placed = [], tokens: [token = ""] }, i) => {
+    const placed = bundles.flatMap(({ placed = [] }, i) => {
       if (placed.length === 0) return [];
       const packs = placed.map(({ destination, mask, ends }) => [destination, ...mask, ends]);
-      return [insertPlaced.bind(JSON.stringify(packs), bundles.length - 1 - i, token, acceptedAt)];
+      return [insertPlaced.bind(JSON.stringify(packs), bundles.length - 1 - i, marked[i], acceptedAt)];
     });
     return [
       ...inserts,

@@ -191,8 +191,13 @@ describe("a commit", () => {
     expect(await stored()).toHaveLength(1);
   });
 
-  test("stores deliveries to polled destinations with their bundles only", async () => {
-    const placed = (...destinations: string[]) => ({
+  describe("of deliveries to polled destinations", () => {
+    const placing = (given: NewBundle, ...destinations: string[]): NewBundle => ({
+      ...given,
+      plan: {
+        ...given.plan,
+        ...Object.fromEntries(destinations.map((destination) => [destination, [0, 0]])),
+      },
       placed: destinations.map((destination) => ({ destination, mask: [1, 2] as const, ends: "e" })),
     });
     const packs = async () => {
@@ -203,22 +208,34 @@ describe("a commit", () => {
       return (await all.all()).results.map((row) => Object.values(row));
     };
     const ended = [1, 2, 5, "e", 0];
-    const first = unit(
-      [{ ...bundle("a"), ...placed("dst_p", "dst_q") }, bundle("b"), { ...bundle("c"), ...placed("dst_p") }],
-      { keys: [key("acme", "one", "a")] },
-    );
-    const second = unit([{ ...bundle("d"), ...placed("dst_q") }]);
-    expect(await commit([first, second, unit([bundle("e")])])).toEqual([[1, 2, 3], [4], [5]]);
-    expect(await packs()).toEqual([
-      [1, "dst_p", ...ended],
-      [1, "dst_q", ...ended],
-      [3, "dst_p", ...ended],
-      [4, "dst_q", ...ended],
-    ]);
-    await db.prepare("DELETE FROM packs").run();
-    const another = unit([{ ...bundle("f"), ...placed("dst_p") }]);
-    expect(await commit([first, another, second])).toEqual([undefined, [6], undefined]);
-    expect(await packs()).toEqual([[6, "dst_p", ...ended]]);
+
+    test("stores them with their bundles only", async () => {
+      const first = unit(
+        [placing(bundle("a"), "dst_p", "dst_q"), bundle("b"), placing(bundle("c"), "dst_p")],
+        { keys: [key("acme", "one", "a")] },
+      );
+      const second = unit([placing(bundle("d"), "dst_q")]);
+      expect(await commit([first, second, unit([bundle("e")])])).toEqual([[1, 2, 3], [4], [5]]);
+      expect(await packs()).toEqual([
+        [1, "dst_p", ...ended],
+        [1, "dst_q", ...ended],
+        [3, "dst_p", ...ended],
+        [4, "dst_q", ...ended],
+      ]);
+      await db.prepare("DELETE FROM packs").run();
+      const another = unit([placing(bundle("f"), "dst_p")]);
+      expect(await commit([first, another, second])).toEqual([undefined, [6], undefined]);
+      expect(await packs()).toEqual([[6, "dst_p", ...ended]]);
+    });
+
+    test.each([
+      ["together with another event that is for such a destination", bundle("a", "b")],
+      ["when there is such a destination", bundle("a")],
+    ])("stores none with the newest bundle, of a try without an answer that is repeated %s", async (_, again) => {
+      expect(await commit([unit([bundle("a")])])).toEqual([[1]]);
+      expect(await commit([unit([placing(again, "dst_p")])])).toEqual([undefined]);
+      expect(await packs()).toEqual([]);
+    });
   });
 
   test("finds tokens in bundles accepted within spans of time, each once", async () => {
