@@ -351,7 +351,7 @@ function sumOf(all: readonly Readonly<{ slots: number }>[]): number {
   return all.reduce((sum, { slots }) => sum + slots, 0);
 }
 
-/** No rate limits anything here, and nothing fails: rates, votes and figures decide nothing. */
+/** No rate limits anything here, nothing fails, and nobody moves to another group: rates, votes, figures and names decide nothing. */
 function keyOf({ now, faults, delays, ticks, group, stored, members, holders, orphans }: World): string {
   const own = [
     [now, faults, delays, ticks],
@@ -382,5 +382,5 @@ const groupKey = remembered(({ blocks, ring, served }: GroupState) => {
 
 const gateKey = remembered(({ leases, membership, slack, turns }: Parameters<GroupParts["admit"]>[0]) => {
   const held = leases.map(({ id, slots, expiresAt, share }) => [id, slots, expiresAt, share]);
-  return JSON.stringify([held, membership, slack, turns]);
+  return JSON.stringify([held, membership && [membership.blocks, membership.refusal], slack, turns]);
 });
