@@ -33,16 +33,18 @@ export function givenTo(result: Checked): unknown {
 /** The errors of a value that a schema has refused; each unknown field is an error of its own. */
 function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
   return issues.flatMap((issue) => {
+    const { path } = issue;
+    // To zod a number as it was written is an object.
+    if (issue.code === "unrecognized_keys" && JSON.isRawJSON(valueAt(value, path)))
+      return { field: fieldName(path), fault: faultAt(path, value), expected: expectation(issue) };
     if (issue.code === "unrecognized_keys")
-      return issue.keys.map((key) => unknownField([...issue.path, key], issue.message));
+      return issue.keys.map((key) => unknownField([...path, key], issue.message));
     const within = issue.code === "invalid_union" ? issuesOfKind(issue) : undefined;
     if (within) return fieldErrors(within, value);
     return {
-      field: fieldName(issue.path),
+      field: fieldName(path),
       fault:
-        issue.code === "invalid_key"
-          ? keyFault(issue.path)
-          : `${faultAt(issue.path, value)}${suggestion(issue, value)}`,
+        issue.code === "invalid_key" ? keyFault(path) : `${faultAt(path, value)}${suggestion(issue, value)}`,
       expected: expectation(issue),
     };
   });

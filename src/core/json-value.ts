@@ -60,9 +60,9 @@ export function faultOfValue(value: unknown): string {
   return `is ${typeof value === "string" ? JSON.stringify(value) : String(value)}`;
 }
 
-/** Whether it is an object and not a list. */
+/** Whether it is an object, and neither a list nor a number as it was written. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
 }
 
 /**
@@ -99,7 +99,7 @@ export function numberOf(value: unknown): number | undefined {
 export function valueAt(data: unknown, keys: readonly string[]): unknown {
   let value = data;
   for (const key of keys) {
-    if (!isJsonObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
+    if (!isJsonObject(value) || !Object.hasOwn(value, key)) return undefined;
     value = value[key];
   }
   return value;

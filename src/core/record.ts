@@ -1,11 +1,12 @@
 /** Objects whose keys callers choose. */
 import { z } from "zod";
+import { numberOf } from "./json-value.ts";
 
 const EXPECTED = "expected another name";
 
 /**
  * Like `z.record`, which leaves out a key `__proto__` without an error: a header, a condition or a parameter of that name
- * would be accepted and never be in effect. Here it is refused.
+ * would be accepted and never be in effect. Here it is refused, as is a number as it was written, which is an object to zod.
  */
 export function recordOf<V extends z.ZodType>(
   key: z.ZodString,
@@ -22,7 +23,7 @@ export function recordOf<V extends z.ZodType>(
           issues: [{ code: "custom", message: EXPECTED, path: [], input: "__proto__" }],
           input: given,
         });
-      return given;
+      return numberOf(given) ?? given;
     },
     z.record(key, value, params),
   );

@@ -272,7 +272,7 @@ function translated(translation: Translation, given: unknown, path: Path, depth:
     translation.faults.push(faultAt(path, "is nested too deep", `at most ${MAX_DEPTH} levels`));
     return true;
   }
-  if (!isJsonObject(given) || JSON.isRawJSON(given)) return given;
+  if (!isJsonObject(given)) return given;
   const entries = Object.entries(given).flatMap(([keyword, value]): [string, unknown][] => {
     if (ANNOTATIONS.has(keyword) || keyword.startsWith("x-")) return [];
     if (keyword === "format" && typeof value === "string" && !isFormat(value)) return [];

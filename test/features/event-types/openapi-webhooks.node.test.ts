@@ -170,6 +170,12 @@ test.each<[string, object, string, string]>([
   ["webhooks that are a list", { webhooks: [] }, "/webhooks", "is not an object"],
   ["a webhook that is text", { webhooks: { a: "b" } }, "/webhooks/a", "is not an object"],
   ["a webhook without post", { webhooks: { a: { get: {} } } }, "/webhooks/a/post", "is missing"],
+  [
+    "an operation that is a number",
+    { webhooks: { a: { post: JSON.rawJSON("1.0") } } },
+    "/webhooks/a/post",
+    "is not an object",
+  ],
   ["a name with a space", { webhooks: { "a b": { post: {} } } }, "/webhooks/a b", "is not a valid name"],
   [
     "a long name",

@@ -79,6 +79,7 @@ describe("POST /v1/events", () => {
     ["no body", "", 400, "missing"],
     ["a list", "[]", 400, "not an object"],
     ["a string", '"event"', 400, "not an object"],
+    ["a number", "1.0", 400, "not an object"],
     ["a value nested without end", `{"type":"a","data":${"[".repeat(600)}${"]".repeat(600)}}`, 400, "nested"],
   ])("refuses %s", async (_what, body, status, detail) => {
     const { call } = testApi();
@@ -92,6 +93,14 @@ describe("POST /v1/events", () => {
   it("names the line and the column at which a body is not JSON", async () => {
     const { json } = await testApi().call("POST", "/v1/events", '{\n  "type": "a",\n  "data": nope\n}');
     expect(json.detail).toBe("The body is not valid JSON at line 3 column 12: Unexpected token 'o'");
+  });
+
+  it("are no numbers in a batch, however these are written", async () => {
+    for (const one of ["1", "1.0"]) {
+      const { status, json } = await testApi().call("POST", "/v1/events/batch", `{"events": [${one}]}`);
+      const [field, fault] = ["events[0]", `is ${one}`];
+      expect([status, json.errors.at(-1)]).toEqual([422, { field, fault, expected: expect.any(String) }]);
+    }
   });
 
   it("answers with a hint when no destination takes the event, and only then", async () => {

@@ -144,6 +144,7 @@ describe("an event's options", () => {
     [{ headers: { Host: "x" } }, "headers.Host", "none of the headers"],
     [{ headers: { "x y": "x" } }, "headers.x y", "a header name"],
     [{ headers: JSON.parse('{"__proto__":"x"}') }, "headers.__proto__", "another name"],
+    [{ headers: JSON.rawJSON("1.0") }, "headers", "an object"],
     [{ headers: { a: "x\r\ny" } }, "headers.a", "1 to 1024 printable ASCII characters"],
     [{ headers: { a: "x", A: "y" } }, "headers", "at most 10 headers, each named once"],
     [{ headers: { a: "x".repeat(1024), b: "y".repeat(1024) } }, "headers", "of 2048 bytes together"],
