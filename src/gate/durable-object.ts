@@ -231,7 +231,7 @@ export class DestinationGate extends DurableObject<Env> {
     return this.#inbox.late(after, undefined, limit);
   }
 
-  /** The position of the last late event of the inbox that was placed before a time. Changes nothing. */
+  /** A position before all late events of the inbox that were placed at a time or later. Changes nothing. */
   lateBefore(since: number): number {
     return this.#inbox.lateBefore(since);
   }

@@ -250,9 +250,10 @@ export class Inbox {
     );
   }
 
-  /** The position of the last late event that was placed before a time; 0: there is none. */
+  /** A position before all late events that were placed at a time or later, even if the clock has gone back meanwhile. */
   lateBefore(since: number): number {
-    const last = "SELECT coalesce(max(position), 0) AS late FROM late WHERE placed_at < ?";
+    const last = `SELECT coalesce(
+      (SELECT min(position) - 1 FROM late WHERE placed_at >= ?), (SELECT max(position) FROM late), 0) AS late`;
     return this.#rows<{ late: number }>(last, since)[0]?.late ?? 0;
   }
 

@@ -12,6 +12,7 @@ import {
   readFromPosition,
   seekPoll,
 } from "../../../src/features/polling/service.ts";
+import { Inbox } from "../../../src/gate/inbox.ts";
 import { eventId, eventNumber } from "../../../src/ids.ts";
 import { changeDestination } from "../../../src/store/destinations.ts";
 import { findEventType, putEventType } from "../../../src/store/event-types.ts";
@@ -557,6 +558,23 @@ test("a caller with a position of its own gets no event that was due before the 
   await consumeAll();
   expect((await readOn(second.iterator)).numbers).toEqual([2]);
   expect((await readOn()).numbers).toEqual([2]);
+});
+
+test("who starts at a time gets all late events since then, also where the gate's clock has gone back", async () => {
+  const found = await runInDurableObject(gateOf(id), (_, { storage }) => {
+    const inbox = new Inbox(storage);
+    for (const [event, at] of [
+      [1, 1_000],
+      [2, 2_000],
+      [3, 1_500],
+      [4, 2_500],
+    ] as const)
+      inbox.place(event, at, 0);
+    return [0, 1_001, 2_000, 2_001, 2_501].map((since) =>
+      inbox.late(inbox.lateBefore(since)).map(({ event }) => event),
+    );
+  });
+  expect(found).toEqual([[1, 2, 3, 4], [2, 3, 4], [2, 3, 4], [4], []]);
 });
 
 describe("polling is refused", () => {
