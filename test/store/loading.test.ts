@@ -141,6 +141,46 @@ describe("loaded deliveries", () => {
     expect(bodiesOf(await loaded([part], { isDue }))).toEqual([undefined, undefined, "three", "four"]);
   });
 
+  test("have bodies also if they have ended, where that is asked for", async () => {
+    const [one = 0, two = 0] = await insertBundles(env.DB, [{ events: [saying("one"), saying("two")] }]);
+    await storeDeliveries(env.DB, [
+      { destinationId: A, eventId: one, endedAt: 7 },
+      { destinationId: A, eventId: two, state: "waiting" },
+    ]);
+    const options = { withEnded: true, isDue: () => false };
+    expect(bodiesOf(await loaded([{ bundle: 1, destinations: [A] }], options))).toEqual(["one", "two"]);
+  });
+
+  test("have their places in lines and the versions of their types, if they have some", async () => {
+    const [, second = 0] = await insertBundles(env.DB, [
+      { events: [saying("one", [A, B]), saying("two", [A, B])] },
+    ]);
+    const header = { versions: [[2, 5, 1, 1]], lines: { [A]: [["x", 9, 1, 0, 1]] } };
+    await execute("UPDATE bundles SET header = json_patch(header, ?1)", JSON.stringify(header));
+    await execute(
+      `INSERT INTO lines (destination_id, line, event_id, give_up_at, holds)
+       SELECT ?1, 'x', ?2 + value, 9, 1 FROM json_each('[0, -1]')`,
+      A,
+      second,
+    );
+    const { deliveries } = await loadDeliveries({ db: env.DB }, [{ bundle: 1, destinations: [A, B] }]);
+    const version = { version: 2, since: 5 };
+    expect(
+      deliveries.map(({ event, destination, place }) => [
+        event.id - second,
+        destination.id,
+        event.version,
+        place,
+      ]),
+    ).toEqual([
+      [-1, A, undefined, { line: "x", before: null, holds: true }],
+      [0, A, version, { line: "x", before: second - 1, holds: true }],
+      [-1, B, undefined, undefined],
+      [0, B, version, undefined],
+    ]);
+    expect(deliveries.filter((one) => "place" in one)).toHaveLength(2);
+  });
+
   test("have no body if they have been erased", async () => {
     await insertBundles(env.DB, [{ events: [saying(""), saying("kept")] }]);
     await execute("UPDATE bundles SET header = json_set(header, '$.erased', json('[0, 0]'))");
@@ -198,6 +238,81 @@ describe("loaded deliveries", () => {
     const d1 = meteredD1(env.DB);
     expect(await loaded([], {}, d1.db)).toEqual({ all: [], late: [], missing: [], unknown: [], rest: [] });
     expect(d1.used().roundTrips).toBe(0);
+  });
+});
+
+describe("deliveries of a further database", () => {
+  const FAR = beforeFirstBundleOf(1) + 1;
+  const near = { bundle: 1, destinations: [A] };
+  const far = { bundle: FAR, destinations: [A] };
+  const textsOf = ({ deliveries }: Awaited<ReturnType<typeof loadDeliveries>>) =>
+    deliveries.map(({ event: { body } }) => body && new TextDecoder().decode(body));
+  beforeEach(() =>
+    insertBundles(env.DB, [
+      { id: 1, events: [saying("near")] },
+      { id: FAR, events: [saying("far")] },
+    ]),
+  );
+
+  /** Loads both while the further database answers with what is returned. */
+  function loadedWith(answer: () => Promise<unknown>, patience?: (over: AbortSignal) => Promise<unknown>) {
+    const further = interceptedD1(env.DB, async (_, work) => {
+      await answer();
+      return work();
+    });
+    return loadDeliveries({ db: env.DB, further: [further] }, [far, near], patience && { patience });
+  }
+
+  test("are awaited without patience, and all fail where they cannot be read", async () => {
+    expect(textsOf(await loadedWith(async () => {}))).toEqual(["far", "near"]);
+    await expect(loadedWith(() => Promise.reject(new Error("away")))).rejects.toThrow("away");
+  });
+
+  test("that come in time end the patience", async () => {
+    const signals: AbortSignal[] = [];
+    const found = await loadedWith(
+      async () => {},
+      (over) => {
+        signals.push(over);
+        return new Promise((end) => over.addEventListener("abort", end));
+      },
+    );
+    expect([textsOf(found), found.late, signals.map(({ aborted }) => aborted)]).toEqual([
+      ["far", "near"],
+      [],
+      [true],
+    ]);
+  });
+
+  test("are late once the patience is over, and can be awaited by themselves", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const found = await loadedWith(
+      () => promise,
+      async () => {},
+    );
+    expect([textsOf(found), found.missing, found.late.map(({ parts }) => parts)]).toEqual([
+      ["near"],
+      [],
+      [[far]],
+    ]);
+    resolve();
+    const late = await found.late[0]?.loaded;
+    expect(late && [textsOf(late), late.missing]).toEqual([["far"], []]);
+  });
+
+  test("that cannot be read are late too, and nobody has to wait for that", async () => {
+    const found = await loadedWith(
+      () => Promise.reject(new Error("away")),
+      () => new Promise(() => {}),
+    );
+    expect([textsOf(found), found.late.map(({ parts }) => parts)]).toEqual([["near"], [[far]]]);
+    await expect(found.late[0]?.loaded).rejects.toThrow("away");
+  });
+
+  test("need no patience where there are none", async () => {
+    const patience = () => Promise.reject(new Error("Nobody waits"));
+    const found = await loadDeliveries({ db: env.DB }, [near], { patience });
+    expect(textsOf(found)).toEqual(["near"]);
   });
 });
 

@@ -10,7 +10,15 @@ import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { type DeliveryRow, loadedRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destination.ts";
-import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/store/packs.ts";
+import {
+  knownOf,
+  lastLookedAt,
+  ownNames,
+  packedRows,
+  packedStateOf,
+  rowsIn,
+  settingBits,
+} from "../../src/store/packs.ts";
 import { recordOutcomes } from "../../src/store/record.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -120,6 +128,8 @@ describe("a plain state", () => {
   test.each([
     ["an attempt that failed before", { ...kinds.delivered(1), attempts: 2 }],
     ["another generation", { ...kinds.delivered(1), generation: 1 }],
+    ["a row", { ...kinds.waiting(1), hasRow: true }],
+    ["no request to send", { ...kinds.waiting(1), reason: "transform_failed" }],
     ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
     ["an attempt before it", { ...kinds.waiting(1), attempts: 1 }],
     ["a replay that counts it, though delivered", { ...kinds.delivered(1), replay: "rpl_a" }],
@@ -370,6 +380,36 @@ describe("the rows that a pack stands for", () => {
     const [one] = packedRows({ ...pack, waiting0: 4, delivered0: 0, cancelled0: 0, giveUpAt: AT + 7 }, null);
     expect(one).toMatchObject({ state: "waiting", giveUpAt: AT + 7 });
   });
+});
+
+test("deliveries of one line that end together are bits, in whatever bundles they are", async () => {
+  for (const id of [1, 2, 3])
+    await execute(
+      `INSERT INTO bundles (id, tokens, accepted_at, count, planned, plan, header, body)
+       VALUES (?1, '[' || ?1 || ']', 0, 1, 1, '{}', json_object('lines', json_object(?2, json('[["x", 9, 0, 0]]'))), x'')`,
+      id,
+      destination,
+    );
+  await record(...[1, 2, 3].map((id) => ({ ...kinds.delivered(0), eventId: eventAt(id, 0) })));
+  expect(await countOf("deliveries")).toBe(0);
+  expect((await packRows()).map((pack) => [pack.bundle_id, pack.delivered0])).toEqual([
+    [1, 1],
+    [2, 1],
+    [3, 1],
+  ]);
+});
+
+test.each<[rows: number[], mostRows: number, packs: number[], mostPacks: number, upto: number | undefined]>([
+  [[], 2, [], 2, undefined],
+  [[300], 2, [1], 2, undefined],
+  [[300, 301], 2, [1], 2, 301],
+  [[300], 2, [1, 2], 2, eventAt(3, 0) - 1],
+  [[300, 301], 2, [1, 2], 2, 301],
+  [[400, 401], 2, [1, 2], 2, eventAt(3, 0) - 1],
+])("a page of rows %j of %d and of packs %j of %d reaches to %d", (rows, mostRows, packs, mostPacks, upto) => {
+  const events = rows.map((event) => ({ event }));
+  const raw = packs.map((bundle_id) => ({ bundle_id }));
+  expect(lastLookedAt(events, mostRows, raw, mostPacks)).toBe(upto);
 });
 
 describe("in any order of writes, and repeated", () => {

@@ -6,10 +6,17 @@ import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, maskOf } from "../../src/core/pack.ts";
+import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
 import type { Cutoffs } from "../../src/store/delivery-filter.ts";
 import type { ListFilter } from "../../src/store/delivery-list.ts";
-import { findDelivery, findEvent, findEventAlone, readEvent } from "../../src/store/planned-deliveries.ts";
+import {
+  deliveriesOfEvents,
+  findDelivery,
+  findEvent,
+  findEventAlone,
+  readEvent,
+} from "../../src/store/planned-deliveries.ts";
 import { queuedDeliveries } from "../../src/store/queued-deliveries.ts";
 import { moveCursor, moveWatermark } from "../../src/store/sweep.ts";
 import { insertRow } from "../support/api.ts";
@@ -285,6 +292,57 @@ describe("an event", () => {
       expect(metered.used().roundTrips).toBe(1 + 2 * Math.ceil((open + 1) / 100));
     });
   });
+});
+
+test("the deliveries of several events are the first of their plans, from all databases, with their number", async () => {
+  await emptyDatabase();
+  await destinations([A, B]);
+  const FAR = beforeFirstBundleOf(1) + 1;
+  const events = [{ destinations: [A, B, C], ttlSeconds: 60 }, { destinations: [B] }, {}];
+  await insertBundles(env.DB, [
+    { id: 1, acceptedAt: 5, deliverAt: 9, events },
+    { id: 2, events },
+    { id: FAR, acceptedAt: 6, events },
+  ]);
+  await execute("UPDATE bundles SET header = '{' WHERE id = 2");
+  const [first, second, third, far] = [eventAt(1, 0), eventAt(1, 1), eventAt(1, 2), eventAt(FAR, 0)];
+  await row(A, first, "dead", 7);
+  await delivered(B, [second], 8);
+  await delivered(B, [far], 9);
+  const asked = [first, second, third, far, eventAt(2, 0), eventAt(3, 0), eventAt(FAR + 1, 0)];
+  const further = [interceptedD1(env.DB, (_, work) => work())];
+  const found = await deliveriesOfEvents({ db: env.DB, further }, asked, 2);
+  const short = [...found].map(([event, { found, count }]) => [
+    event,
+    count,
+    found.map((one) => [
+      one.destinationId,
+      one.destination?.id,
+      one.kind === "stored" ? one.row.state : [one.acceptedAt, one.deliverAt, one.ttlSeconds],
+    ]),
+  ]);
+  expect(short).toEqual([
+    [
+      first,
+      3,
+      [
+        [A, A, "dead"],
+        [B, B, [5, 9, 60]],
+      ],
+    ],
+    [second, 1, [[B, B, "delivered"]]],
+    [third, 0, []],
+    [
+      far,
+      3,
+      [
+        [A, A, [6, null, 60]],
+        [B, B, "delivered"],
+      ],
+    ],
+  ]);
+  const [all] = (await deliveriesOfEvents(DB, [first], 9)).values();
+  expect(all?.found.map(({ destination }) => destination?.id)).toEqual([A, B, undefined]);
 });
 
 type Queued = Readonly<{

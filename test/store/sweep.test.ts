@@ -17,6 +17,7 @@ import {
   nextScheduled,
   type Position,
   readCursor,
+  readCursors,
   readHeartbeat,
   readWatermark,
   recoverOverdue,
@@ -120,6 +121,8 @@ describe("a walk's cursor", () => {
     expect(await readCursor(db, "retention")).toEqual({ at: 3, row: 4 });
     expect(await readCursor(db, "tombstones")).toEqual({ at: 7, row: 8 });
     expect(await readCursor(db, "kept_7")).toEqual({ at: 0, row: 0 });
+    const some = await readCursors(db, ["retention", "kept_7"]);
+    expect([...some]).toEqual([["retention", { at: 3, row: 4 }]]);
   });
 });
 
@@ -194,6 +197,18 @@ describe("lost deliveries", () => {
 
   test("are those without a bit and without a row", async () => {
     expect(await found(0)).toEqual({ upto: 7, more: false, lost: withoutScheduled, unreadable: [] });
+  });
+
+  test("are not those that stand behind others", async () => {
+    const lines = JSON.stringify({ [B]: [["x", 9, 0, 1, 2]] });
+    await run(`UPDATE bundles SET header = json_set(header, '$.lines', json('${lines}')) WHERE id = 2`);
+    for (const index of [1, 2])
+      await run(`INSERT INTO lines VALUES ('${B}', 'x', ${eventAt(2, index)}, 9, 0)`);
+    const { lost } = await found(0);
+    // The last first, so that none moves up.
+    for (const index of [2, 1]) await run(`DELETE FROM lines WHERE event_id = ${eventAt(2, index)}`);
+    await run("UPDATE bundles SET header = json_remove(header, '$.lines')");
+    expect(lost).toEqual(withoutScheduled.filter((one) => one !== `2/2 ${B}`));
   });
 
   test("have the times and the time to live of their event", async () => {
