@@ -160,7 +160,7 @@ const textIn = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 describe("an event in a newer version of its type", () => {
   const PUBLISHED = START - 1_000;
   const version = { version: 2, since: PUBLISHED };
-  /** Of a destination that was created before the version, or gets the newest. */
+  /** A delivery of a destination that was created before the version, or of one that gets the newest. */
   function older(data: unknown, template: TransformTemplate | null = null, given: Given = {}) {
     const destination = { createdAt: PUBLISHED - 1, ...given.destination };
     return delivery(data, template, { ...given, event: { version, ...given.event }, destination });
