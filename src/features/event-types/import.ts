@@ -132,7 +132,9 @@ async function parsedDocument(text: string): Promise<Readonly<Record<string, unk
     const [error] = parsed.errors;
     if (error) {
       const { line } = lineCounter.linePos(error.pos[0]);
-      return `${UNREADABLE}, line ${line}: ${error.message.slice(0, MAX_MESSAGE)}`;
+      // The library's message recommends another of its functions.
+      const why = error.code === "MULTIPLE_DOCS" ? "Another document begins" : error.message;
+      return `${UNREADABLE}, line ${line}: ${why.slice(0, MAX_MESSAGE)}`;
     }
     visit(parsed, {
       Scalar(key, scalar) {

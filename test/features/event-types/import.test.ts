@@ -245,7 +245,7 @@ test("text that is only in part YAML is refused with its line, and replaces noth
     [`  ${TYPE}: {post: {}}\n`, 3],
     ["  order.sent: {post: {}\n", 4],
     [" order.sent:\n", 3],
-    [`---\n${whole}`, 3],
+    [`---\n${whole}`, "3: Another document begins; expected"],
   ] as const) {
     const { status, json } = await call("POST", "/v1/event-types/import", {
       document: whole + rest,
@@ -254,7 +254,7 @@ test("text that is only in part YAML is refused with its line, and replaces noth
     expect([rest, status, json.detail]).toEqual([
       rest,
       422,
-      expect.stringContaining(`document cannot be read as YAML or JSON, line ${line}: `),
+      expect.stringContaining(`document cannot be read as YAML or JSON, line ${line}`),
     ]);
   }
   expect(await stored("old")).toMatchObject({ archived: false });
