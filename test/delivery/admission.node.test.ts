@@ -3,6 +3,7 @@
  * admit.
  */
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { CONNECTIONS, type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
@@ -216,6 +217,18 @@ describe("among the deliveries of a message,", () => {
       const { due, dispositions } = await faulty("transform_failed");
       expect([due.length, dispositions.map(({ row }) => row)]).toEqual([0, [undefined]]);
     });
+  });
+
+  test("one whose event has a version is converted, or waits where that cannot be done", async () => {
+    const db = memoryD1().bindingFor(async (_, work) => work());
+    const body = bodyOfText('{"type":"order.paid","timestamp":"2026","data":1}');
+    const delivery = loadedDelivery({
+      event: { body, version: { version: 2, since: START } },
+      destination: { eventVersions: ["edited"] },
+    });
+    const { due, dispositions } = await triage({ ...services, db }, [delivery], () => "queue");
+    expect(due).toEqual([]);
+    expect(dispositions).toMatchObject([{ row: { state: "waiting", reason: "transform_failed" } }]);
   });
 
   test.each<[string, Given]>([
@@ -538,6 +551,13 @@ describe("a batch that its gate does not admit", () => {
     const dispatch = await admitted([128, 129, 130, 131]);
     expect(dispatch).toMatchObject({ stage: "unreachable", destination: storedDestination() });
     expect(dispositionsOf(dispatch)).toEqual([128, 129, 130, 131].map((id) => [id, 7_500]));
+  });
+
+  test("stays unchanged if it waits in D1 and the gate cannot be reached", async () => {
+    gate.admit = () => Promise.reject(new Error("No gate, as the test wants it"));
+    const due = waitingDue([128], () => Promise.reject(new Error("None is admitted")));
+    const dispatch = await admitDue(services, connections(), due);
+    expect(dispatch).toMatchObject({ stage: "unreachable", dispositions: [] });
   });
 
   test("has no run, and nothing is sent", async () => {
