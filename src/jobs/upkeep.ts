@@ -25,9 +25,9 @@ type Upkeep = Readonly<{
   /** Each message is an invocation of its own (wrangler.toml), with queries of its own. */
   consumeUpkeep: Consume;
   /**
-   * Each message is handled by itself. Drains run side by side, so that none waits for another destination's, and share
-   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this
-   * was the queue of upkeep too: messages that such a version has left on it are handled as well.
+   * Each message is handled by itself. Drains of different destinations run side by side, so that none waits for another,
+   * and share connections and queries. Drains that an invocation may die of run after the others, one by one. Up to
+   * 0.3.0 this was the queue of upkeep too: messages that such a version has left on it are handled as well.
    */
   consumeDrains: Consume;
 }>;
@@ -58,10 +58,9 @@ export function upkeepOf(
   async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
     const { others, ready, alone } = arranged(batch.messages);
     const most = mostSideBySide(allOf(given).length, alone.length);
-    const together = ready.slice(0, most);
+    const together = firstOfEach(ready).slice(0, most);
     const running = new Set(together);
-    const destinations = () => new Set([...running].map(({ order }) => order.destination)).size;
-    const shared = connections(destinations(), "each");
+    const shared = connections(running.size, "each");
     const { queries, ...databases } = countQueries(given);
     const { services, end } = await attempting({ ...given, ...databases }, "drain", shared);
     let toCome = alone.length;
@@ -74,13 +73,13 @@ export function upkeepOf(
       running.add(one);
       await attempt(services, "drain_failed", message, () => drain(context, order, message.attempts));
       running.delete(one);
-      shared.shareAmong(destinations());
+      shared.shareAmong(running.size);
     };
     await Promise.all([
       ...together.map(run),
-      // For these the queries of this invocation do not suffice.
+      // For these the connections or the queries of this invocation do not suffice.
       ...ready
-        .slice(most)
+        .filter((one) => !together.includes(one))
         .map(({ message, order }) =>
           attempt(services, "drain_failed", message, () => services.drains.send(order)),
         ),
@@ -116,6 +115,12 @@ function arranged(messages: readonly Message[]) {
     alone: ordered.filter(isSuspect),
     others: messages.filter(({ body }) => drainMessage(body) === undefined),
   };
+}
+
+/** Two drains of a destination would share the connections that one can have, and take more leases for the same deliveries. */
+function firstOfEach(drains: readonly Ordered[]): readonly Ordered[] {
+  const byDestination = Map.groupBy(drains, ({ order }) => order.destination);
+  return [...byDestination.values()].flatMap((some) => some.slice(0, 1));
 }
 
 /** A message that fails comes again after a pause. */

@@ -36,6 +36,20 @@ test("drains of one batch run side by side, and share connections and the sizes 
   expect(firstAdmit(hanging)?.given[0]).toMatchObject({ most: 20, connections: 1 });
 });
 
+test("of a destination's drains in one batch one runs, with all connections and leases, and the others go to other batches", async () => {
+  const [many = "", other = ""] = await waitingAt(2, 120);
+  await world.drainTogether([many, many, many].map((destination) => ({ destination, drains: 3 })));
+  const admits = world.gateCalls.filter(({ method }) => method === "admit");
+  expect(admits[0]?.given[0]).toMatchObject({ most: 100, connections: 5 });
+  expect(stateOf(many)).toEqual(Array(120).fill("delivered"));
+  const handedOn = { destination: many, drains: 3 };
+  expect(world.sentDrains().map(({ body }) => body)).toEqual([handedOn, handedOn]);
+
+  world.gateCalls.splice(0);
+  await world.drainTogether([handedOn, { destination: other, drains: 1 }, handedOn]);
+  expect(firstAdmit(other)?.given[0]).toMatchObject({ most: 50, connections: 2 });
+});
+
 test("drains of one batch use no more leases together than a single drain", async () => {
   const ids = await waitingAt(5, 120);
   await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
