@@ -184,7 +184,11 @@ function withRequest(before: GateState, request: AdmitRequest, settings: GateSet
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
     maxConcurrency: settings.maxConcurrency,
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
-    drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
+    // A drain that goes on from its own lease is none of those that are expected.
+    drainSchedule:
+      side === "backlog" && request.succeeds === undefined
+        ? afterArrival(state.drainSchedule)
+        : state.drainSchedule,
     membership: request.group
       ? afterNamed(state.membership, request.group, now - (request.lookedUpMsAgo ?? 0), now)
       : null,

@@ -5,7 +5,8 @@
  * over, it sends a message for the next drain itself; when nothing is left, it notifies the gate. A drain that dies
  * loses nothing: its lease expires, and the gate's alarm fires then.
  *
- * Drains run side by side in an invocation, and share its connections, leases and their sizes (jobs/upkeep.ts).
+ * Drains of different destinations run side by side in an invocation, and share its connections, leases and their sizes
+ * (jobs/upkeep.ts).
  *
  * It works in steps: find waiting deliveries, request a lease, attempt them. A step begins while the one before it is
  * still being attempted, so that neither connections nor send slots are idle between two leases.

@@ -152,12 +152,14 @@ describe("a gate that is not blocked", () => {
     expect(admit(state, { ...next, succeeds: "another" }, full, now).result.grant).toBeNull();
   });
 
-  it("counts only drains as expected drains, and schedules the next one only for a drain's lease", () => {
+  it("counts only drains without a lease as expected drains, and schedules the next one only for a drain's lease", () => {
     const drainSchedule = { waitingSince: now, at: null, expectedSince: now, expected: 2 };
     const expecting = { ...gate(wide), drainSchedule };
     expect(granted(expecting, fresh).state.drainSchedule).toEqual(drainSchedule);
     const { state, grant } = granted(expecting, drain);
     expect(state.drainSchedule).toMatchObject({ expected: 1, at: now + grant.expiresInMs });
+    const next = { ...drain, deliveries: [17, 18, 19], succeeds: grant.id };
+    expect(admit(state, next, steady, now).state.drainSchedule.expected).toBe(1);
   });
 
   it("reports to a caller when its own deliveries were settled, not when others' were", () => {
