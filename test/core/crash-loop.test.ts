@@ -6,6 +6,7 @@ import {
   afterSettledLease,
   type CrashLoop,
   isApart,
+  isSuspect,
   noCrashLoop,
   portionOf,
 } from "../../src/core/crash-loop.ts";
@@ -33,6 +34,7 @@ describe("a crash loop", () => {
     const deliveries = Array.from({ length: 200 }, (_, i) => i);
     expect(portionOf(lost(times), deliveries, 100, 7)).toHaveLength(portion);
     expect(isApart(lost(times))).toBe(apart);
+    expect(isSuspect(lost(times))).toBe(times > 0);
   });
 
   it("takes leases that are lost at the same time for one event, such as a deployment", () => {

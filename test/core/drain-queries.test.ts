@@ -39,4 +39,9 @@ describe("the queries of drains", () => {
     expect(mostSideBySide(10, 6)).toBe(0);
     expect(mostSideBySide(100, 5)).toBe(0);
   });
+
+  it("let one drain run, even if they do not suffice for it", () => {
+    expect(mostSideBySide(200, 0)).toBe(1);
+    expect(mostSideBySide(200, 1)).toBe(0);
+  });
 });

@@ -4,6 +4,7 @@ import type { Grant } from "../../src/core/lease.ts";
 import {
   type AttemptResult,
   consumerPatienceMs,
+  drainPatienceMs,
   type LeaseEffects,
   type LeaseOrder,
   type LeaseRun,
@@ -526,4 +527,14 @@ describe("the signal of an attempt", () => {
 
 it("the consumer's patience is twenty times what a receiver usually takes, from 200 ms to 1 s", async () => {
   expect([0, 1, 10, 20, 50, 500].map(consumerPatienceMs)).toEqual([1_000, 200, 200, 400, 1_000, 1_000]);
+});
+
+it("a drain by itself awaits an answer for a step, and nobody who takes longer", () => {
+  const patience = [0, 20, 1_001, 3_000, 3_001].map((usualMs) => drainPatienceMs(usualMs, false));
+  expect(patience).toEqual([3_000, 3_000, 3_000, 3_000, 200]);
+});
+
+it("a drain beside others awaits an answer as a consumer does, and nobody who takes more than a second", () => {
+  const patience = [0, 20, 1_000, 1_001].map((usualMs) => drainPatienceMs(usualMs, true));
+  expect(patience).toEqual([1_000, 400, 1_000, 200]);
 });

@@ -13,6 +13,7 @@ import {
   MOST_DATABASES,
   placeByKey,
   placeByTime,
+  shardsOf,
 } from "../../src/core/placement.ts";
 
 const MINUTE = 60_000;
@@ -204,5 +205,35 @@ describe("the number of databases that take new events", () => {
     });
     // The hundredth harmonic number: each further database is the place with a chance of one in so many.
     expect(asked.reduce((sum, one) => sum + one, 0) / asked.length).toBeLessThan(6);
+  });
+});
+
+describe("a tenant's two shards", () => {
+  test("are different ones, and always the same", () => {
+    fc.assert(
+      fc.property(names, fc.integer({ min: 2, max: 20 }), (tenant, shards) => {
+        const [first = -1, second = -1, ...others] = shardsOf(tenant, shards);
+        expect(others).toEqual([]);
+        expect(second).not.toBe(first);
+        for (const shard of [first, second]) {
+          expect(Number.isInteger(shard)).toBe(true);
+          expect(shard).toBeGreaterThanOrEqual(0);
+          expect(shard).toBeLessThan(shards);
+        }
+        expect(shardsOf(tenant, shards)).toEqual([first, second]);
+      }),
+    );
+  });
+
+  test("spread tenants over all pairs", () => {
+    const pairs = many.map((i) => shardsOf(`tenant ${i}`, 4).join());
+    const counts = [...Map.groupBy(pairs, (pair) => pair).values()].map(({ length }) => length);
+    expect(counts).toHaveLength(12);
+    for (const count of counts) expect(Math.abs(count - 750)).toBeLessThan(150);
+  });
+
+  test("are one where there is only one", () => {
+    expect([0, 1].map((shards) => shardsOf("acme", shards))).toEqual([[0], [0]]);
+    expect(shardsOf("acme", 2).toSorted()).toEqual([0, 1]);
   });
 });

@@ -13,6 +13,7 @@ import {
   afterHold,
   afterHoldCleared,
   afterResume,
+  afterTransformFaults,
   holdByGate,
   type SettleRequest,
   settle,
@@ -596,4 +597,11 @@ describe("a lease that succeeds another", () => {
     const second = lease(state, next(first.grant.id), now + 100, few);
     expect(slotsIn(second.state)).toBe(6);
   });
+});
+
+it("forty deliveries for which one version of a transformation makes no request are tolerated", () => {
+  const some = afterTransformFaults(gate(), 3, 40);
+  expect(some.isOver).toBe(false);
+  expect(afterTransformFaults(some.state, 3, 1).isOver).toBe(true);
+  expect(afterTransformFaults(some.state, 4, 40).isOver).toBe(false);
 });
