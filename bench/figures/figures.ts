@@ -181,7 +181,7 @@ function stormGoals(): string {
       row("fullest second after the recovery ÷ what the receiver can take", "≤ 1.0", "peak", 2),
       row("second outages", "0", "outages", 0),
       row("attempts wasted", "≤ 100", "wasted", 0),
-      row("time to drain ÷ the optimum", "≤ 1.15", "drain", 2),
+      row("time to drain ÷ the optimum", "≤ 1.15", "drain", 3),
       row("lost", "0", "lost", 0),
       row("wide drain: 100 at once, 100 ms each, so 1,000 a second at best", "≥ 800/s", "wide", 0, "/s"),
     ],

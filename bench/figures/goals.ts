@@ -124,7 +124,7 @@ function storm(): Goal[] {
     of("the same where a destination's limits are above what its receiver takes", ["misjudged"], 2),
     of("second outages, lost deliveries, in every storm scenario: none", ["outages", "lost"]),
     of("wasted attempts in an outage of an hour: ≤ 100", ["wasted"]),
-    of("time to drain ÷ optimum, outage of an hour: ≤ 1.15", ["drain"], 2),
+    of("time to drain ÷ optimum, outage of an hour: ≤ 1.15", ["drain"], 3),
     of("wide drain: ≥ 800 of 1,000 a second", ["wide"], 0, " a second"),
     besideGroups(),
   ];

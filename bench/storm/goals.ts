@@ -70,7 +70,7 @@ function peakGoal(id: GoalId, goal: string, ours: readonly Ours[]): Goal {
 }
 
 function atMost(id: GoalId, goal: string, figure: number | undefined, limit: number): Goal {
-  const shown = figure === undefined ? "–" : String(Math.round(figure * 100) / 100);
+  const shown = figure === undefined ? "–" : String(Math.round(figure * 1_000) / 1_000);
   const met = figure !== undefined && figure <= limit;
   return { id, goal, figure: shown, value: figure ?? Number.NaN, met };
 }
