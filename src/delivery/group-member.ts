@@ -4,15 +4,15 @@
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
 import { laterByOwnClock } from "../core/clocks.ts";
-import { type DestinationState, stateByOwnClock } from "../core/destination-state.ts";
+import type { DestinationState } from "../core/destination-state.ts";
 import type { GroupSettings } from "../core/group/group-state.ts";
-import type { BlockNeeds } from "../core/group/member.ts";
+import type { BlockNeeds, GroupPart } from "../core/group/member.ts";
 import { isGroupOfHost } from "../core/group/name.ts";
 import type { GroupReport } from "../core/group/report.ts";
 import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
 import { holdUntil } from "../core/retry/transition.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
-import { admitAtGate, atGate, settleAtGate } from "../gate/client.ts";
+import { admitAtGate, settleAtGate, stateAtGate } from "../gate/client.ts";
 import { atGroup } from "../gate/group-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -41,7 +41,7 @@ export async function admitMember(
   lookedUpAt: number,
 ): Promise<AdmitResult | undefined> {
   const settings = gateSettingsOf(destination);
-  const admitWith = (part: Omit<NonNullable<AdmitRequest["group"]>, "name">) =>
+  const admitWith = (part: Omit<GroupPart, "name">) =>
     admitAtGate(
       services,
       destination.id,
@@ -147,13 +147,12 @@ export async function learnedMemberState(
   { destination, group }: Member,
 ): Promise<DestinationState | undefined> {
   const askedAt = services.now();
-  const [read, standing] = await Promise.all([
-    atGate(services, destination.id, "destinationState"),
+  const [state, standing] = await Promise.all([
+    stateAtGate(services, destination.id),
     atGroup(services, group, "standing"),
   ]);
-  const now = services.now();
-  const state = read && stateByOwnClock(read, askedAt, now);
   if (!state || !standing) return state;
+  const now = services.now();
   const later = laterByOwnClock({ at: standing.at, askedAt }, now);
   const until = standing.openUntil + later;
   const circuit =

@@ -3,11 +3,11 @@
  * except its gate's, and the code of groups (group-member.ts) is loaded with the first member.
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
-import { type DestinationState, stateByOwnClock } from "../core/destination-state.ts";
+import type { DestinationState } from "../core/destination-state.ts";
 import { BY_HOST, GROUP_NAME, groupOfHost } from "../core/group/name.ts";
 import { healthOfExchange } from "../core/retry/classify.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
-import { admitAtGate, atGate, settleAtGate } from "../gate/client.ts";
+import { admitAtGate, settleAtGate, stateAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import type { Ended, LeaseAttempts, Member } from "./group-member.ts";
@@ -109,7 +109,5 @@ export async function learnedState(
 ): Promise<DestinationState | undefined> {
   const member = await knownMemberOf(services, destination);
   if (member) return (await loadMember()).learnedMemberState(services, member);
-  const askedAt = services.now();
-  const state = await atGate(services, destination.id, "destinationState");
-  return state && stateByOwnClock(state, askedAt, services.now());
+  return stateAtGate(services, destination.id);
 }

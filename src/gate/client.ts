@@ -6,7 +6,7 @@
  */
 
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
-import type { CircuitEvent } from "../core/destination-state.ts";
+import { type CircuitEvent, type DestinationState, stateByOwnClock } from "../core/destination-state.ts";
 import type { GateSettings } from "../core/limits.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
 import { transientOf } from "../core/transient.ts";
@@ -90,6 +90,16 @@ export async function clearHoldAtGate(services: GateServices, destination: strin
   const events = await atGate(services, destination, "clearHold");
   for (const what of events ?? []) services.log({ what, destination });
   return events !== undefined;
+}
+
+/** The knowledge of all leases about the destination, by one's own clock; undefined when the gate cannot be reached. */
+export async function stateAtGate(
+  services: GateServices,
+  destination: string,
+): Promise<DestinationState | undefined> {
+  const askedAt = services.now();
+  const state = await atGate(services, destination, "destinationState");
+  return state && stateByOwnClock(state, askedAt, services.now());
 }
 
 /** Calls a method of the gate; undefined when it cannot be reached. */
